@@ -3,16 +3,17 @@ package trace
 // Trace is an ordered list of events with its tables. Events (and the optional columns, which are as long as Events or
 // empty) may lie in mapped memory: treat them as read-only.
 type Trace struct {
-	Meta     Meta
-	Events   []Event
-	TimesNs  []int64    // optional: time of each event in ns since the first; not decreasing
-	Recorded []Recorded // optional: what the recording saw
-	Extras   []Extra
-	Strings  []string // [0] = ""
-	Streams  []uint64 // names (handles) of the streams; [0] = 0, the default stream; the rest in order of first use
-	Pools    []string // names of the pools; [0] = "0:0", the default pool; the rest in order of first use
-	Start    *State   // layout before the first event; nil when the history begins empty
-	Slots    uint32   // number of slots: every Event.Slot is below it
+	Meta          Meta
+	Events        []Event
+	TimesNs       []int64    // optional: time of each event in ns since the first; not decreasing
+	Recorded      []Recorded // optional: what the recording saw
+	Extras        []Extra
+	SegmentEvents []SegmentEvent // optional: what the recording saw of segments, in order
+	Strings       []string       // [0] = ""
+	Streams       []uint64       // names (handles) of the streams; [0] = 0, the default stream; the rest in order of first use
+	Pools         []string       // names of the pools; [0] = "0:0", the default pool; the rest in order of first use
+	Start         *State         // layout before the first event; nil when the history begins empty
+	Slots         uint32         // number of slots: every Event.Slot is below it
 }
 
 // Meta says where a trace came from and what part of history it covers.
