@@ -1,0 +1,203 @@
+package ideal
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gpubench/gpubench/backends"
+	"github.com/gpubench/gpubench/internal/addrmap"
+	"github.com/gpubench/gpubench/internal/blocks"
+	"github.com/gpubench/gpubench/trace"
+)
+
+const (
+	// PageBytes is the granularity of the device: the 2 MiB page of NVIDIA GPUs.
+	PageBytes = 2 << 20
+	// PackedBytes is the granularity of Malloc with Config.Packed: the alignment that cudaMalloc guarantees.
+	PackedBytes = 256
+	// VirtualBase is where virtual reservations begin; mallocs lie below.
+	VirtualBase uint64 = 1 << 44
+	// virtualLimit bounds reservations: 2^62 bytes, far above any device, so that sums of addresses cannot overflow.
+	virtualLimit uint64 = 1 << 62
+	// maxRequestBytes bounds one call, so that rounding up cannot overflow.
+	maxRequestBytes uint64 = 1 << 61
+)
+
+// Config says how large the device is and how it hands out addresses.
+type Config struct {
+	TotalBytes uint64 // the physical budget; more than 0
+	Contiguous bool   // mallocs must end at or below TotalBytes
+	Packed     bool   // malloc addresses and charges by PackedBytes instead of PageBytes
+	Name       string // for Info; "ideal" if empty
+}
+
+// Device implements backends.Device, VirtualMemory, Streams, StreamControl, Clocked, FaultInjector and Resetter.
+// Make one with New.
+type Device struct {
+	cfg     Config
+	unit    uint64 // granularity of Malloc
+	charged uint64
+	mallocs *blocks.Space
+	nowNs   uint64
+	fail    uint64 // calls until the one that fails; 0 = none
+	streams
+	virtual
+}
+
+// New returns a device with all its memory free.
+func New(cfg Config) (*Device, error) {
+	if cfg.TotalBytes == 0 {
+		return nil, fmt.Errorf("ideal device: total bytes is 0; give the size of the device")
+	}
+	if cfg.TotalBytes >= VirtualBase {
+		return nil, fmt.Errorf("ideal device: %d bytes is more than the address range of mallocs, %d bytes", cfg.TotalBytes, VirtualBase)
+	}
+	d := &Device{cfg: cfg, unit: PageBytes}
+	if cfg.Packed {
+		d.unit = PackedBytes
+	}
+	if cfg.Name == "" {
+		d.cfg.Name = "ideal"
+	}
+	limit := VirtualBase
+	if cfg.Contiguous {
+		limit = cfg.TotalBytes / d.unit * d.unit
+	}
+	d.mallocs = blocks.NewSpace(0, limit)
+	d.virtual.init()
+	return d, nil
+}
+
+// Info describes the device.
+func (d *Device) Info() backends.Info {
+	info := backends.Info{
+		Name: d.cfg.Name, TotalBytes: d.cfg.TotalBytes, PageBytes: PageBytes,
+		VirtualMemory: true, StreamEvents: true, Deterministic: true, ModelledTime: true,
+		CostSource: "none: every call costs nothing",
+	}
+	if d.cfg.Contiguous {
+		info.AddrLimit = d.cfg.TotalBytes
+	}
+	return info
+}
+
+// MemInfo returns the budget less what is charged, and the budget.
+func (d *Device) MemInfo() (freeBytes, totalBytes uint64) {
+	return d.cfg.TotalBytes - d.charged, d.cfg.TotalBytes
+}
+
+// Malloc takes size bytes at the lowest address where they fit.
+func (d *Device) Malloc(size uint64) (uint64, trace.CallStatus) {
+	if d.injected() {
+		return 0, trace.CallInjected
+	}
+	if size == 0 || size > maxRequestBytes {
+		return 0, invalidOrTooLarge(size)
+	}
+	n := roundUp(size, d.unit)
+	if n > d.cfg.TotalBytes-d.charged {
+		return 0, trace.CallOutOfMemory
+	}
+	addr, ok := d.mallocs.Take(n)
+	if !ok {
+		return 0, trace.CallOutOfMemory
+	}
+	d.charged += n
+	return addr, trace.CallOK
+}
+
+// Free gives back what Malloc returned at addr.
+func (d *Device) Free(addr uint64) trace.CallStatus {
+	size, ok := d.mallocs.Give(addr)
+	if !ok {
+		return trace.CallInvalidValue
+	}
+	d.charged -= size
+	return trace.CallOK
+}
+
+// NowNs returns the sum of all AdvanceNs: calls cost nothing.
+func (d *Device) NowNs() uint64 { return d.nowNs }
+
+// AdvanceNs moves the clock forward; it stops at the largest number.
+func (d *Device) AdvanceNs(ns uint64) {
+	if ns > math.MaxUint64-d.nowNs {
+		ns = math.MaxUint64 - d.nowNs
+	}
+	d.nowNs += ns
+}
+
+// FailNext makes the k-th call from now among Malloc, Create, Reserve and Map fail; 0 cancels.
+func (d *Device) FailNext(k uint64) { d.fail = k }
+
+func (d *Device) injected() bool {
+	if d.fail == 0 {
+		return false
+	}
+	d.fail--
+	return d.fail == 0
+}
+
+// Reset returns to the state after New.
+func (d *Device) Reset() {
+	d.charged, d.nowNs, d.fail = 0, 0, 0
+	d.mallocs.Reset()
+	d.streams.reset()
+	d.virtual.reset()
+}
+
+// Close gives everything back.
+func (d *Device) Close() error {
+	d.Reset()
+	return nil
+}
+
+func invalidOrTooLarge(size uint64) trace.CallStatus {
+	if size == 0 {
+		return trace.CallInvalidValue
+	}
+	return trace.CallOutOfMemory
+}
+
+func roundUp(n, unit uint64) uint64 { return (n + unit - 1) / unit * unit }
+
+// The interfaces that the package comment promises.
+var (
+	_ backends.Device        = (*Device)(nil)
+	_ backends.VirtualMemory = (*Device)(nil)
+	_ backends.Streams       = (*Device)(nil)
+	_ backends.StreamControl = (*Device)(nil)
+	_ backends.Clocked       = (*Device)(nil)
+	_ backends.FaultInjector = (*Device)(nil)
+	_ backends.Resetter      = (*Device)(nil)
+)
+
+// virtual is the virtual-memory half of the device.
+type virtual struct {
+	space    *blocks.Space
+	ranges   []reservation // in address order
+	spare    [][]uint64    // bitmaps of reservations that are gone
+	phys     []physical    // phys[i] is named by PhysID generation<<32 | i+1
+	freePhys []uint32
+	mapped   addrmap.Map // first address of a mapping -> index in mappings
+	mappings []mapping   // [0] unused
+	freeMaps []uint32
+}
+
+type reservation struct {
+	addr, size uint64
+	pages      []uint64 // bit i: page i is mapped
+	mapped     uint64   // number of mapped pages
+}
+
+type physical struct {
+	size     uint64 // 0 = not in use
+	mappings uint32
+	released bool
+	gen      uint32
+}
+
+type mapping struct {
+	size uint64
+	phys uint32
+}

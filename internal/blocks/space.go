@@ -1,0 +1,100 @@
+package blocks
+
+import "github.com/gpubench/gpubench/internal/addrmap"
+
+// Space is an address range from which ranges are taken first fit and given back by address: what a device does with its
+// address space. Make one with NewSpace.
+type Space struct {
+	t           *Table
+	holes       AddrTree
+	taken       addrmap.Map // address of a taken range -> its block
+	base, limit uint64
+}
+
+// NewSpace returns a Space over [base, limit), all of it free.
+func NewSpace(base, limit uint64) *Space {
+	s := &Space{t: NewTable(64), base: base, limit: limit}
+	s.Reset()
+	return s
+}
+
+// Reset gives everything back.
+func (s *Space) Reset() {
+	s.t.Reset()
+	s.taken.Reset()
+	s.holes = AddrTree{}
+	if s.limit > s.base {
+		s.holes.Insert(s.t, s.freeBlock(s.t.New(s.base, s.limit-s.base)))
+	}
+}
+
+func (s *Space) freeBlock(i uint32) uint32 {
+	s.t.B[i].Free = true
+	return i
+}
+
+// Take takes size bytes, more than 0, at the lowest address where they fit; false when they fit nowhere. O(log n).
+func (s *Space) Take(size uint64) (addr uint64, ok bool) {
+	i := s.holes.FirstFit(s.t, size)
+	if i == None {
+		return 0, false
+	}
+	if s.t.B[i].Size == size {
+		s.holes.Remove(s.t, i)
+		s.t.B[i].Free = false
+	} else {
+		low := s.t.SplitLow(i, size)
+		s.holes.Update(s.t, i)
+		i = low
+	}
+	addr = s.t.B[i].Addr
+	s.taken.Put(addr, i)
+	return addr, true
+}
+
+// Size returns the size of the range taken at addr; false when none starts there.
+func (s *Space) Size(addr uint64) (size uint64, ok bool) {
+	i := s.taken.Get(addr)
+	return s.t.B[i].Size, i != None
+}
+
+// Give gives back the range taken at addr and returns its size; false when none starts there.
+func (s *Space) Give(addr uint64) (size uint64, ok bool) {
+	i := s.taken.Delete(addr)
+	if i == None {
+		return 0, false
+	}
+	size = s.t.B[i].Size
+	FreeIntoTree(s.t, &s.holes, i)
+	return size, true
+}
+
+// Largest returns the size of the largest free range.
+func (s *Space) Largest() uint64 { return s.holes.Largest(s.t) }
+
+// FreeIntoTree makes block i of t free, joins it with free neighbours in its range and keeps the tree of free blocks right.
+// It returns the index of the resulting block.
+func FreeIntoTree(t *Table, tree *AddrTree, i uint32) uint32 {
+	prev, next := t.B[i].Prev, t.B[i].Next
+	prevFree := prev != None && t.B[prev].Free
+	nextFree := next != None && t.B[next].Free
+	switch {
+	case prevFree && nextFree:
+		tree.Remove(t, next)
+		t.Absorb(prev, i)
+		t.Absorb(prev, next)
+		tree.Update(t, prev)
+		return prev
+	case prevFree:
+		t.Absorb(prev, i)
+		tree.Update(t, prev)
+		return prev
+	case nextFree:
+		t.Absorb(next, i)
+		tree.Update(t, next)
+		return next
+	}
+	t.B[i].Free = true
+	tree.Insert(t, i)
+	return i
+}

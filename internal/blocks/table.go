@@ -1,0 +1,143 @@
+package blocks
+
+// None is the index that names no block.
+const None uint32 = 0
+
+// Block is one block of an address range. Addr and Size are bytes. Free is the owner's to set; the link fields L, R and P
+// belong to the index that the block is in, if any.
+type Block struct {
+	Addr uint64
+	Size uint64
+	Max  uint64 // AddrTree: the largest Size in the subtree
+
+	Prev, Next uint32 // neighbours in the range, None at its ends
+	L, R, P    uint32 // children and parent, or links of a list
+	pri        uint32 // priority in a treap, drawn once for each entry
+
+	Gen  uint32 // counts the lives of the entry; part of a reference
+	User uint32 // the owner's own: a segment, a stream
+	Free bool   // the block is free
+	Mark bool   // the owner's own
+}
+
+// Table is an array of blocks named by index. Make one with NewTable.
+type Table struct {
+	B     []Block // B[0] is a sentinel: all zero. Appending moves the array: do not keep pointers over New
+	spare uint32  // head of the recycled entries, linked by Next
+	seed  uint32
+	inUse int
+}
+
+// firstPriority starts the generator of treap priorities; any number but 0 serves.
+const firstPriority = 2463534242
+
+// NewTable returns a table with room for capacity blocks before it has to grow.
+func NewTable(capacity int) *Table {
+	t := &Table{B: make([]Block, 1, capacity+1)}
+	t.Reset()
+	return t
+}
+
+// Reset removes all blocks and keeps the memory. Generations start again.
+func (t *Table) Reset() {
+	t.B = t.B[:1]
+	t.B[0] = Block{}
+	t.spare, t.seed, t.inUse = None, firstPriority, 0
+}
+
+// Len returns the number of blocks in the table, without the sentinel.
+func (t *Table) Len() int { return t.inUse }
+
+// New returns the index of a fresh block that is linked to nothing.
+func (t *Table) New(addr, size uint64) uint32 {
+	t.inUse++
+	if i := t.spare; i != None {
+		b := &t.B[i]
+		t.spare = b.Next
+		*b = Block{Addr: addr, Size: size, pri: b.pri, Gen: b.Gen}
+		return i
+	}
+	t.B = append(t.B, Block{Addr: addr, Size: size, pri: t.priority(), Gen: 1})
+	return uint32(len(t.B) - 1)
+}
+
+// Release forgets block i, which is in no index and linked to nothing.
+func (t *Table) Release(i uint32) {
+	b := &t.B[i]
+	b.Gen++
+	b.Size = 0
+	b.Next = t.spare
+	t.spare = i
+	t.inUse--
+}
+
+// SplitLow cuts the first size bytes off block i and returns a new block for them, linked before i. Block i keeps its
+// index and the rest, so that an index ordered by address need not move it. The new block inherits User.
+func (t *Table) SplitLow(i uint32, size uint64) uint32 {
+	n := t.New(t.B[i].Addr, size)
+	b, low := &t.B[i], &t.B[n]
+	low.User = b.User
+	b.Addr += size
+	b.Size -= size
+	low.Prev, low.Next = b.Prev, i
+	if b.Prev != None {
+		t.B[b.Prev].Next = n
+	}
+	b.Prev = n
+	return n
+}
+
+// SplitHigh cuts block i after size bytes and returns a new block for the rest, linked after i. The new block inherits User.
+func (t *Table) SplitHigh(i uint32, size uint64) uint32 {
+	n := t.New(t.B[i].Addr+size, t.B[i].Size-size)
+	b, high := &t.B[i], &t.B[n]
+	high.User = b.User
+	b.Size = size
+	high.Prev, high.Next = i, b.Next
+	if b.Next != None {
+		t.B[b.Next].Prev = n
+	}
+	b.Next = n
+	return n
+}
+
+// Absorb joins block j, a neighbour of i in no index, to block i and releases j.
+func (t *Table) Absorb(i, j uint32) {
+	b, gone := &t.B[i], &t.B[j]
+	b.Size += gone.Size
+	if b.Next == j {
+		b.Next = gone.Next
+		if gone.Next != None {
+			t.B[gone.Next].Prev = i
+		}
+	} else {
+		b.Addr = gone.Addr
+		b.Prev = gone.Prev
+		if gone.Prev != None {
+			t.B[gone.Prev].Next = i
+		}
+	}
+	t.Release(j)
+}
+
+// Ref packs index and generation into a reference that outlives the block safely.
+func (t *Table) Ref(i uint32) uint64 { return uint64(t.B[i].Gen)<<32 | uint64(i) }
+
+// Deref returns the index that a reference names, or None when that block no longer exists.
+func (t *Table) Deref(ref uint64) uint32 {
+	i := uint32(ref)
+	if uint64(i) >= uint64(len(t.B)) || t.B[i].Gen != uint32(ref>>32) || i == None {
+		return None
+	}
+	return i
+}
+
+// priority draws the next treap priority: a xorshift generator (Marsaglia 2003, triple 13, 17, 5).
+func (t *Table) priority() uint32 {
+	x := t.seed
+	x ^= x << 13
+	x ^= x >> 17
+	x ^= x << 5
+	t.seed = x
+	return x
+}

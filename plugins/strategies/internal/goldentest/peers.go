@@ -1,0 +1,62 @@
+package goldentest
+
+import "strings"
+
+// Peer says how the strategy that stands for a recorded allocator is set up.
+type Peer struct {
+	Strategy string // sdk.Description.Name
+	Options  string // JSON
+	// Packed makes the device hand out addresses without gaps (ideal.Config.Packed), as the recorder of this peer did.
+	Packed bool
+}
+
+// suffix of the files of recorded outcomes.
+const suffix = ".jsonl.gz"
+
+// Peers maps the PEER part of a recording's name to the strategy that must decide alike.
+var Peers = map[string]Peer{
+	"ref-first-fit": {Strategy: "first-fit"},
+	"ref-best-fit":  {Strategy: "best-fit"},
+	"ref-next-fit":  {Strategy: "next-fit"},
+	"ref-worst-fit": {Strategy: "worst-fit"},
+	"ref-buddy":     {Strategy: "buddy"},
+
+	"vma-tlsf":           {Strategy: "tlsf"},
+	"vma-tlsf-minmemory": {Strategy: "tlsf", Options: `{"mode": "min-memory"}`},
+	"vma-tlsf-mintime":   {Strategy: "tlsf", Options: `{"mode": "min-time"}`},
+	"vma-tlsf-minoffset": {Strategy: "tlsf", Options: `{"mode": "min-offset"}`},
+
+	"mattconte-tlsf":          {Strategy: "mattconte-tlsf"},
+	"mattconte-tlsf-align256": {Strategy: "mattconte-tlsf", Options: `{"align_bytes": 256}`},
+	"offset-allocator":        {Strategy: "offset-allocator", Options: `{"max_nodes": 2097152}`},
+
+	"rmm-pool-half":     {Strategy: "rmm-pool", Options: `{"initial_fraction": 0.5, "maximum_fraction": 1}`},
+	"rmm-pool-full":     {Strategy: "rmm-pool", Options: `{"initial_fraction": 1, "maximum_fraction": 1}`},
+	"rmm-pool-grow":     {Strategy: "rmm-pool", Options: `{"initial_fraction": 0}`},
+	"rmm-arena":         {Strategy: "rmm-arena", Options: `{"arena_fraction": 1}`},
+	"rmm-binning-12-16": {Strategy: "rmm-binning", Options: `{"min_exponent": 12, "max_exponent": 16, "initial_fraction": 0.5, "maximum_fraction": 1}`},
+	"rmm-binning-18-22": {Strategy: "rmm-binning", Options: `{"min_exponent": 18, "max_exponent": 22, "initial_fraction": 0.5, "maximum_fraction": 1}`},
+
+	"bfc-nogrow":          {Strategy: "bfc", Options: `{"allow_growth": false}`},
+	"bfc-nogrow-split256": {Strategy: "bfc", Options: `{"allow_growth": false, "split_limit_bytes": 256}`},
+	"bfc-grow":            {Strategy: "bfc", Options: `{"allow_growth": true}`},
+	"bfc-grow-coalesce":   {Strategy: "bfc", Options: `{"allow_growth": true, "coalesce_regions": true}`, Packed: true},
+	"bfc-grow-gc":         {Strategy: "bfc", Options: `{"allow_growth": true, "garbage_collection": true}`},
+}
+
+// SplitName splits the name of a recording, PEER.TRACE.jsonl.gz, into its parts; false when it has not that form.
+func SplitName(name string) (peer, traceName string, ok bool) {
+	name, ok = strings.CutSuffix(name, suffix)
+	if !ok {
+		return "", "", false
+	}
+	return strings.Cut(name, ".")
+}
+
+// Of returns a function that reports whether a file is a recording of a peer of the strategy.
+func Of(strategy string) func(name string) bool {
+	return func(name string) bool {
+		peer, _, ok := SplitName(name)
+		return ok && Peers[peer].Strategy == strategy
+	}
+}
