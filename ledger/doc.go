@@ -1,0 +1,2 @@
+// Package ledger keeps our own books of who owns which bytes.
+package ledger
