@@ -64,7 +64,7 @@ func (m *Model) rootIndexOf(n int32) int {
 func (m *Model) allocChunk(t Type, idx uint8, flags Flags) (int32, Status) {
 	m.lk.lockList()
 	n := m.claimLocked(t, idx)
-	m.charge(m.cfg.Costs.AllocNs)
+	m.charge(m.price.alloc)
 	m.lk.unlockList()
 	if n != 0 {
 		return n, OK
@@ -162,7 +162,7 @@ func (m *Model) allocWithSplits(t Type, idx uint8, flags Flags) (int32, Status) 
 func (m *Model) allocRoot(t Type, flags Flags) (int32, Status) {
 	pinned := t == Kernel || !m.cfg.Oversubscription
 	want := 1
-	m.charge(m.cfg.Costs.PMACallNs)
+	m.charge(m.price.pmaCall)
 	if !m.cfg.Simulated && !pinned && flags&DontBatch == 0 {
 		want = 1 << m.cfg.BatchOrder
 		if m.inject.kmemArmed(m) {
@@ -183,7 +183,7 @@ func (m *Model) allocRoot(t Type, flags Flags) (int32, Status) {
 	if got == 0 {
 		return 0, NoMemory
 	}
-	m.charge(int64(got) * m.cfg.Costs.PMARootNs)
+	m.charge(int64(got) * m.price.pmaRoot)
 	return buf[0] + 1, OK
 }
 

@@ -95,4 +95,3 @@ func (m *Model) listCensus(id listID) ListCensus {
 	}
 	return ListCensus{int(m.lists[id].n), h}
 }
-

@@ -94,7 +94,7 @@ func (m *Model) pickAndEvict(t Type, forPMA bool) (int32, Status) {
 func (m *Model) evictRoot(n int32) Status {
 	m.lk.lockList()
 	m.pinFreeLeavesLocked(n)
-	m.charge(m.cfg.Costs.EvictRootNs)
+	m.charge(m.price.evictRoot)
 	m.lk.unlockList()
 	for {
 		m.lk.lockList()
@@ -158,7 +158,7 @@ func (m *Model) evictBlock(b Block, n int32) Status {
 	m.lk.lockList()
 	m.stats.BlockEvictions++
 	m.lk.unlockList()
-	m.charge(m.cfg.Costs.EvictBlockNs)
+	m.charge(m.price.evictBlock)
 	return OK
 }
 
@@ -229,7 +229,7 @@ func (m *Model) abandonEviction(n int32) {
 
 // pinRoot asks PMA to pin a root for kernel use.
 func (m *Model) pinRoot(root int) Status {
-	m.charge(m.cfg.Costs.PMACallNs)
+	m.charge(m.price.pmaCall)
 	m.lk.lockFrames()
 	defer m.lk.unlockFrames()
 	m.stats.PMAPins++

@@ -50,7 +50,7 @@ func (m *Model) usableLocked(n int32) bool {
 // freeChunk is free_chunk: the short way under list_lock, or with merges under the mutex, then the hand-back.
 func (m *Model) freeChunk(n int32) {
 	m.lk.lockList()
-	m.charge(m.cfg.Costs.FreeNs)
+	m.charge(m.price.free)
 	c := &m.nodes[n]
 	t, isRoot := c.typ, c.parent == 0
 	c.flags &^= flagInjectSplit
@@ -178,7 +178,7 @@ func (m *Model) pmaFree(root int, mask uint32, zero bool) {
 	m.stats.PMAFrees++
 	m.releaseFrames(root, mask, zero)
 	m.lk.unlockFrames()
-	m.charge(m.cfg.Costs.PMACallNs)
+	m.charge(m.price.pmaCall)
 }
 
 // releaseFrames gives frames back and counts what will have to be scrubbed.

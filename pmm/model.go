@@ -75,9 +75,8 @@ type Model struct {
 	evictor     Evictor
 	lk          *locks
 	cfg         Config
+	price       prices
 	inject      injections
-
-	flushes uint64 // write acquisitions of pma_lock, for the lock model
 }
 
 // injections are the test hooks that make calls fail.
@@ -100,6 +99,7 @@ func New(cfg Config) (*Model, error) {
 		return nil, err
 	}
 	m := &Model{cfg: cfg, frames: frames, trackers: make([]Tracker, cfg.Roots), nodes: make([]node, cfg.Roots+1)}
+	m.price = cfg.Costs.prices()
 	m.sizes[User] = newSizeTable(cfg.UserSizes)
 	m.sizes[Kernel] = newSizeTable(cfg.KernelSizes)
 	m.nodes[0].flags = flagDead

@@ -24,7 +24,7 @@ func (m *Model) RMAlloc(dst []uint64, n int, pageBytes uint64, evict bool) ([]ui
 	if n < 0 || !pma.ValidPage(pageBytes) {
 		return dst, InvalidArgument
 	}
-	m.charge(m.cfg.Costs.PMACallNs)
+	m.charge(m.price.pmaCall)
 	m.lk.lockFrames()
 	have := len(dst)
 	dst, r := m.frames.AllocPages(dst, n, pageBytes, m.NowNs())
@@ -77,7 +77,7 @@ func (m *Model) RMFree(pages []uint64, pageBytes uint64) Status {
 	if !pma.ValidPage(pageBytes) {
 		return InvalidArgument
 	}
-	m.charge(m.cfg.Costs.PMACallNs)
+	m.charge(m.price.pmaCall)
 	m.lk.lockFrames()
 	defer m.lk.unlockFrames()
 	for _, a := range pages {

@@ -46,7 +46,7 @@ func (m *Model) waitEntry(gpu int, seq uint64) {
 	if seq > m.completed[gpu] {
 		m.completed[gpu] = seq
 		m.stats.Waits++
-		m.charge(m.cfg.Costs.SyncNs)
+		m.charge(m.price.sync)
 	}
 	m.lk.unlockList()
 }

@@ -117,7 +117,7 @@ func (m *Model) splitLocked(n int32) Status {
 	c.block = NoBlock
 	c.flags &^= flagReferenced
 	m.stats.Splits++
-	m.charge(m.cfg.Costs.SplitNs + int64(count)*m.cfg.Costs.SplitChildNs)
+	m.charge(m.price.split + int64(count)*m.price.splitChild)
 	return OK
 }
 
@@ -144,7 +144,7 @@ func (m *Model) mergeLocked(n int32) {
 	p.child = 0
 	p.allocated = 0
 	m.stats.Merges++
-	m.charge(m.cfg.Costs.MergeNs + int64(count)*m.cfg.Costs.MergeChildNs)
+	m.charge(m.price.merge + int64(count)*m.price.mergeChild)
 }
 
 // mergeAllLocked merges every split node of a subtree, children first.

@@ -20,7 +20,7 @@ func (m *Model) Unpin(c Chunk, block Block, pageIndex int) Status {
 	m.nodes[n].pageIndex = uint16(pageIndex)
 	m.unpinLocked(n, Allocated)
 	m.updateLists(n)
-	m.charge(m.cfg.Costs.UnpinNs)
+	m.charge(m.price.unpin)
 	return OK
 }
 
