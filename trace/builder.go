@@ -180,6 +180,23 @@ func (b *Builder) Saw(addr, granted uint64, failed bool) {
 	}
 }
 
+// SawSegment says that during the next event, or after the last one when none follows, the recording saw memory taken from
+// the device or given back. stream is an index from Builder.Stream.
+func (b *Builder) SawSegment(kind SegmentEventKind, addr, bytes uint64, stream uint16) error {
+	if b.err != nil {
+		return b.err
+	}
+	n := b.cols.events()
+	if kind.String() == "" {
+		return fmt.Errorf("%w: segment event of kind %d before event %d", ErrArgument, kind, n)
+	}
+	if int(stream) >= len(b.streams.list) {
+		return fmt.Errorf("%w: segment event before event %d: stream %d of %d", ErrIndex, n, stream, len(b.streams.list))
+	}
+	b.cols.seg = append(room(b.cols.seg), SegmentEvent{Event: n, Addr: addr, Bytes: bytes, Stream: stream, Kind: kind})
+	return nil
+}
+
 // Start gives the layout before the first event. It comes before any event and fills in the slots of the live blocks of
 // st, in order; their handles are live from here on. A pending block is not live, but its handle counts as used.
 func (b *Builder) Start(st *State) error {

@@ -1,11 +1,14 @@
 package trace
 
+import "slices"
+
 // columns are the records not yet flushed (into a file) or all of them (in memory).
 type columns struct {
 	ev  []Event
 	ns  []int64
 	rec []Recorded
 	ex  []Extra
+	seg []SegmentEvent
 
 	timed, seen    bool   // the optional columns exist
 	evOut, exOut   uint64 // records flushed before
@@ -23,7 +26,7 @@ func (c *columns) push(ev *Event, timed bool, ns int64, seen bool, rec Recorded)
 			c.zeroNs = c.evOut
 			c.ns = append(c.ns, make([]int64, len(c.ev))...)
 		}
-		c.ns = append(c.ns, ns)
+		c.ns = append(room(c.ns), ns)
 	}
 	if seen || c.seen {
 		if !c.seen {
@@ -31,16 +34,25 @@ func (c *columns) push(ev *Event, timed bool, ns int64, seen bool, rec Recorded)
 			c.zeroRc = c.evOut
 			c.rec = append(c.rec, make([]Recorded, len(c.ev))...)
 		}
-		c.rec = append(c.rec, rec)
+		c.rec = append(room(c.rec), rec)
 	}
-	c.ev = append(c.ev, *ev)
+	c.ev = append(room(c.ev), *ev)
+}
+
+// room returns s with place for one more record. It doubles, where append grows by a quarter: most of the cost of a large
+// trace in memory is copying it as it grows.
+func room[T any](s []T) []T {
+	if len(s) < cap(s) {
+		return s
+	}
+	return slices.Grow(s, max(len(s), 256))
 }
 
 // flushed forgets the records, which are on disk.
 func (c *columns) flushed() {
 	c.evOut += uint64(len(c.ev))
 	c.exOut += uint64(len(c.ex))
-	c.ev, c.ns, c.rec, c.ex = c.ev[:0], c.ns[:0], c.rec[:0], c.ex[:0]
+	c.ev, c.ns, c.rec, c.ex, c.seg = c.ev[:0], c.ns[:0], c.rec[:0], c.ex[:0], c.seg[:0]
 	c.zeroNs, c.zeroRc = 0, 0
 }
 

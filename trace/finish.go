@@ -12,13 +12,10 @@ const (
 // MayFreeWrong reports whether traces of the source may hold `free!`: programs and hand-written text.
 func MayFreeWrong(source string) bool { return source == SourceProgram || source == SourceText }
 
-// Finish ends the building. In memory it returns the trace; into a file it writes the tables, makes the file durable under
-// its final name and returns the trace opened from it (close it with the trace's Close). An empty Source becomes "text".
+// Finish ends the building and returns the trace. For a builder made by CreateFile the file is complete under its name
+// afterwards, and the Trace returned has the tables but not the columns: Open the file to read those. An empty Source
+// becomes "text". When Finish fails nothing is left behind.
 func (b *Builder) Finish(meta Meta) (*Trace, error) {
-	if b.err != nil {
-		b.abandon()
-		return nil, b.err
-	}
 	if b.done {
 		return nil, ErrFinished
 	}
@@ -31,10 +28,6 @@ func (b *Builder) Finish(meta Meta) (*Trace, error) {
 	if err := meta.check(); err != nil {
 		b.fail(err)
 	}
-	if b.err != nil {
-		b.abandon()
-		return nil, b.err
-	}
 	t := &Trace{
 		Meta:    meta,
 		Strings: b.strings.list,
@@ -43,9 +36,20 @@ func (b *Builder) Finish(meta Meta) (*Trace, error) {
 		Start:   b.start,
 		Slots:   b.names.next,
 	}
+	if b.err == nil && b.file != nil {
+		b.fail(b.file.finish(&b.cols, t))
+	}
+	if err := b.err; err != nil {
+		b.Abandon()
+		return nil, err
+	}
 	b.done = true
-	b.fail(ErrFinished)
-	t.Events, t.TimesNs, t.Recorded, t.Extras = b.cols.ev, b.cols.ns, b.cols.rec, b.cols.ex
+	b.err = ErrFinished
+	if b.file != nil {
+		return t, b.file.commit(b.cols.events(), t.Slots)
+	}
+	t.Events, t.TimesNs, t.Recorded = b.cols.ev, b.cols.ns, b.cols.rec
+	t.Extras, t.SegmentEvents = b.cols.ex, b.cols.seg
 	return t, nil
 }
 

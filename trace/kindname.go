@@ -29,7 +29,7 @@ const KindCount = int(kindCount)
 // takesTag reports whether events of the kind may carry tag= and thread=.
 func (k Kind) takesTag() bool {
 	switch k {
-	case KindAlloc, KindFree, KindFreeWrong, KindRealloc, KindUse, KindTouch:
+	case KindAlloc, KindFree, KindRealloc, KindUse, KindTouch:
 		return true
 	}
 	return false
@@ -42,4 +42,21 @@ func (k Kind) auxIsString() bool {
 		return true
 	}
 	return k.takesTag()
+}
+
+// usesStream and usesPool say which kinds carry a stream or a pool; the fields are 0 in all others.
+func (k Kind) usesStream() bool {
+	switch k {
+	case KindAlloc, KindFree, KindRealloc, KindUse, KindWait, KindComplete, KindSync, KindStreamDestroy:
+		return true
+	}
+	return false
+}
+
+func (k Kind) usesPool() bool {
+	switch k {
+	case KindAlloc, KindRealloc, KindPoolBegin, KindPoolEnd, KindPoolRelease:
+		return true
+	}
+	return false
 }

@@ -19,7 +19,13 @@ func (m *Meta) check() error {
 	if m.Device < 0 {
 		return fmt.Errorf("%w: device %d is negative", ErrArgument, m.Device)
 	}
+	if !validUTF8(append([]string{m.Source, m.Title}, m.Warnings...)...) {
+		return fmt.Errorf("%w: source, title or a warning is not valid UTF-8", ErrArgument)
+	}
 	for k, v := range m.Settings {
+		if !validUTF8(k, v) {
+			return fmt.Errorf("%w: settings key %q is not valid UTF-8", ErrArgument, k)
+		}
 		if !legalKey(k) {
 			return fmt.Errorf("%w: settings key %q is empty or holds '='", ErrArgument, k)
 		}
