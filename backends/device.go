@@ -110,3 +110,11 @@ type RecordedAnswers interface {
 	// BeginEvent is called before event i is executed.
 	BeginEvent(i uint64)
 }
+
+// SegmentAdopter is implemented by devices that can start with memory handed out already. Before a strategy takes over a
+// start state (trace.State), the replay loop tells the device every segment of it, in the order of the state.
+type SegmentAdopter interface {
+	// Adopt makes [addr, addr+size) memory that Malloc has returned; Free(addr) gives it back. CallInvalidValue when it
+	// overlaps what is handed out already, CallOutOfMemory when the device is smaller than its segments.
+	Adopt(addr, size uint64) trace.CallStatus
+}
