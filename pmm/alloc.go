@@ -18,6 +18,9 @@ func (m *Model) Alloc(t Type, size uint64, flags Flags, out []Chunk, tr *Tracker
 				m.freeChunk(int32(out[i]))
 			}
 			clear(out)
+			if m.audit != nil && s == InUse {
+				m.audit.breach(19, "an allocation ended with %s, which is internal", s)
+			}
 			return s
 		}
 		out[i] = Chunk(n)
@@ -35,10 +38,13 @@ func (m *Model) Alloc(t Type, size uint64, flags Flags, out []Chunk, tr *Tracker
 	if t == Kernel && len(out) > 0 {
 		m.lk.lockList()
 		for _, c := range out {
-			m.unpinLocked(int32(c), Allocated)
+			m.unpinLocked(int32(c), Allocated, Unpinned)
 			m.updateLists(int32(c))
 		}
 		m.lk.unlockList()
+	}
+	if m.audit != nil {
+		m.auditAlloc(t, size, out)
 	}
 	return OK
 }
@@ -100,7 +106,7 @@ func (m *Model) claimLocked(t Type, idx uint8) int32 {
 	if p := m.nodes[n].parent; p != 0 {
 		m.nodes[p].allocated++
 	}
-	m.pinLocked(n)
+	m.pinLocked(n, Claimed)
 	m.updateLists(n)
 	return n
 }
@@ -176,6 +182,9 @@ func (m *Model) allocRoot(t Type, flags Flags) (int32, Status) {
 	got := m.frames.AllocRoots(buf[:want], pinned, want > 1, m.NowNs())
 	m.lk.unlockFrames()
 	zero := m.frames.Scrub()
+	if got > want {
+		m.audit.breach(27, "PMA answered %d roots for %d", got, want)
+	}
 	for i, r := range buf[:got] {
 		m.initRoot(int(r), t, zero, i == 0)
 	}
@@ -202,11 +211,14 @@ func (m *Model) initRoot(root int, t Type, zero, first bool) {
 	m.trackers[root] = Tracker{}
 	m.lk.lockList()
 	c := &m.nodes[n]
+	if c.state != PMAOwned {
+		m.audit.breach(27, "PMA handed out root %d, which is %s", root, c.state)
+	}
 	c.typ, c.zero, c.block, c.flags, c.pageIndex, c.tag = t, zero, NoBlock, 0, 0, 0
 	if first {
-		m.pinLocked(n)
+		m.pinLocked(n, RootFromPMA)
 	} else {
-		c.state = Free
+		m.setState(n, Free, RootPrefetched)
 	}
 	m.updateLists(n)
 	m.lk.unlockList()

@@ -8,6 +8,9 @@ func (m *Model) evictableLocked(n int32) bool {
 
 // startEvictionLocked takes a root off its list and marks it (chunk_start_eviction).
 func (m *Model) startEvictionLocked(n int32) {
+	if m.audit != nil && (!m.evictableLocked(n) || m.nodes[n].list == noList) {
+		m.audit.breach(18, "root %d, %s, on %s", rootIndex(n), m.nodes[n].state, m.listName(m.nodes[n].list))
+	}
 	m.unlink(n)
 	m.nodes[n].flags |= flagInEviction
 	m.inEviction++
@@ -131,7 +134,7 @@ func (m *Model) pinFreeLeavesLocked(top int32) {
 			m.nodes[c.parent].allocated++
 		}
 		m.unlink(n)
-		m.pinLocked(n)
+		m.pinLocked(n, PinnedForEviction)
 	}
 }
 
@@ -180,7 +183,7 @@ func (m *Model) MarkEvicted(c Chunk) Status {
 }
 
 func (m *Model) markEvictedLocked(n int32) {
-	m.pinLocked(n)
+	m.pinLocked(n, BlockEvicted)
 	m.nodes[n].block = NoBlock
 	m.nodes[n].pageIndex = 0
 	m.nodes[n].flags &^= flagReferenced

@@ -74,19 +74,24 @@ func (m *Model) freeLocked(n int32) {
 	c := &m.nodes[n]
 	if m.nodes[rootOf(c.addr)].flags&flagInEviction != 0 {
 		if c.state == Allocated {
-			m.pinLocked(n)
+			m.pinLocked(n, FreedInEviction)
 			c.block = NoBlock
 			c.zero = false
+		} else {
+			m.setState(n, TempPinned, FreedInEviction)
 		}
 		return
 	}
 	if c.parent != 0 {
 		m.nodes[c.parent].allocated--
 	}
+	if m.audit != nil {
+		m.auditFree(c)
+	}
 	if c.state == TempPinned {
-		m.unpinLocked(n, Free)
+		m.unpinLocked(n, Free, Freed)
 	} else {
-		c.state = Free
+		m.setState(n, Free, Freed)
 	}
 	c.block = NoBlock
 	c.zero = false
@@ -118,7 +123,7 @@ func (m *Model) prepareMergeLocked(p int32) {
 	first, count := c.child, m.children(c.typ, c.log2)
 	for n := first; n < first+int32(count); n++ {
 		m.unlink(n)
-		m.nodes[n].state = TempPinned
+		m.setState(n, TempPinned, PinnedForMerge)
 	}
 	m.nodes[rootOf(c.addr)].pinned += uint16(count)
 	c.allocated = uint16(count)
@@ -137,7 +142,7 @@ func (m *Model) handBack(t Type) bool {
 		n = m.findFreeLocked(freeListID(t, last, true))
 	}
 	if n != 0 {
-		m.pinLocked(n)
+		m.pinLocked(n, PinnedForHandBack)
 		m.unlink(n)
 		m.stats.HandBacks++
 	}
@@ -159,8 +164,11 @@ func (m *Model) freeRoot(n int32, toPMA bool) {
 	m.trackers[root] = Tracker{}
 	m.lk.lockList()
 	c := &m.nodes[n]
+	if c.state != TempPinned || c.list != noList {
+		m.audit.breach(24, "root %d goes to PMA from %s on %s", root, c.state, m.listName(c.list))
+	}
 	zero := c.zero
-	m.unpinLocked(n, PMAOwned)
+	m.unpinLocked(n, PMAOwned, ReturnedToPMA)
 	c.zero = false
 	c.block = NoBlock
 	c.flags = 0

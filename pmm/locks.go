@@ -78,6 +78,15 @@ func (l *locks) unlockPMARead() {
 	}
 }
 
+// mutexFree reports whether nobody holds the mutex; false without locks.
+func (l *locks) mutexFree() bool {
+	if l == nil || !l.mutex.TryLock() {
+		return false
+	}
+	l.mutex.Unlock()
+	return true
+}
+
 // flushPMA waits until every call that holds pma_lock for reading has finished.
 func (l *locks) flushPMA() {
 	if l != nil {

@@ -73,7 +73,8 @@ type Model struct {
 	now         int64
 	stats       Stats
 	evictor     Evictor
-	lk          *locks
+	lk          *locks // nil in the unlocked form
+	audit       *audit // nil without Audit
 	cfg         Config
 	price       prices
 	inject      injections

@@ -182,6 +182,7 @@ func (m *Model) EvictRange(first, last int) Status {
 		n := int32(i) + 1
 		started, away, kernel := m.awaitEvictable(n)
 		if kernel {
+			m.audit.breach(26, "evict-range met kernel root %d", i)
 			return InvalidArgument
 		}
 		if away {

@@ -3,9 +3,9 @@ package pmm
 import "math/bits"
 
 // pinLocked makes a FREE or ALLOCATED chunk TEMP_PINNED and counts it (chunk_pin).
-func (m *Model) pinLocked(n int32) {
+func (m *Model) pinLocked(n int32, why Trigger) {
+	m.setState(n, TempPinned, why)
 	c := &m.nodes[n]
-	c.state = TempPinned
 	if c.parent == 0 {
 		m.pinnedRoots++
 		return
@@ -14,9 +14,9 @@ func (m *Model) pinLocked(n int32) {
 }
 
 // unpinLocked gives a TEMP_PINNED chunk another state (chunk_unpin).
-func (m *Model) unpinLocked(n int32, to State) {
+func (m *Model) unpinLocked(n int32, to State, why Trigger) {
+	m.setState(n, to, why)
 	c := &m.nodes[n]
-	c.state = to
 	if c.parent == 0 {
 		m.pinnedRoots--
 		return
@@ -111,7 +111,7 @@ func (m *Model) splitLocked(n int32) Status {
 	} else if c.parent == 0 {
 		c.pinned = 0
 	}
-	c.state = Split
+	m.setState(n, Split, SplitUp)
 	c.child = first
 	c.allocated = uint16(count)
 	c.block = NoBlock
@@ -127,7 +127,10 @@ func (m *Model) mergeLocked(n int32) {
 	p := &m.nodes[n]
 	count := m.children(p.typ, p.log2)
 	kid := &m.nodes[p.child]
-	p.state = kid.state
+	if m.audit != nil {
+		m.auditMerge(p, count)
+	}
+	m.setState(n, kid.state, Merged)
 	p.block = kid.block
 	p.pageIndex = kid.pageIndex
 	p.flags |= kid.flags & flagReferenced

@@ -18,8 +18,11 @@ func (m *Model) Unpin(c Chunk, block Block, pageIndex int) Status {
 	}
 	m.nodes[n].block = block
 	m.nodes[n].pageIndex = uint16(pageIndex)
-	m.unpinLocked(n, Allocated)
+	m.unpinLocked(n, Allocated, Unpinned)
 	m.updateLists(n)
+	if m.audit != nil && (m.nodes[n].state != Allocated || m.nodes[n].block != block) {
+		m.audit.breach(15, "unpinned chunk 0x%x is %s with owner %d", m.nodes[n].addr, m.nodes[n].state, m.nodes[n].block)
+	}
 	m.charge(m.price.unpin)
 	return OK
 }
@@ -59,12 +62,16 @@ func (m *Model) Split(c Chunk, size uint64, out []Chunk) (int, Status) {
 		return 0, InvalidArgument
 	}
 	target := log2Of(size)
+	before := *k
 	injected := k.flags&flagInjectSplit != 0
 	k.flags &^= flagInjectSplit
 	// The injected error is meant for the last node to be split, so that nearly the whole tree exists when it strikes.
 	lastAddr := k.addr + bytesOf(k.log2) - bytesOf(m.sizes[k.typ].log2[m.sizes[k.typ].index[target]+1])
 	if s := m.splitDownLocked(n, target, lastAddr, injected); s != OK {
 		m.mergeAllLocked(n)
+		if a := &m.nodes[n]; a.state != before.state || a.child != 0 || a.block != before.block {
+			m.audit.breach(20, "after a failed split chunk 0x%x is %s, was %s", a.addr, a.state, before.state)
+		}
 		return 0, s
 	}
 	count := 0
@@ -169,10 +176,12 @@ func (m *Model) LazyFree(c Chunk) Status {
 	k.flags &^= flagReferenced
 	k.block = NoBlock
 	if k.state == Allocated {
-		m.pinLocked(n)
+		m.pinLocked(n, LazyFreed)
 		if m.cfg.LazyListRule {
 			m.updateLists(n)
 		}
+	} else {
+		m.setState(n, TempPinned, LazyFreed)
 	}
 	if m.nodes[rootOf(k.addr)].flags&flagInEviction != 0 {
 		return OK // pinned is enough: the evictor takes it

@@ -37,6 +37,9 @@ func (s *Script) Run(w io.Writer, opts Options) error {
 	if err != nil {
 		return err
 	}
+	if opts.Check {
+		m.Audit()
+	}
 	bw := bufio.NewWriterSize(w, 64<<10)
 	rn := newRunner(m)
 	line := appendHeader(nil, cfg)
