@@ -1,5 +1,7 @@
 package blocks
 
+import "unsafe"
+
 // None is the index that names no block.
 const None uint32 = 0
 
@@ -141,3 +143,6 @@ func (t *Table) priority() uint32 {
 	t.seed = x
 	return x
 }
+
+// MetaBytes returns the memory that the table's array holds.
+func (t *Table) MetaBytes() uint64 { return uint64(cap(t.B)) * uint64(unsafe.Sizeof(Block{})) }

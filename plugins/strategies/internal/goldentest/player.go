@@ -33,7 +33,8 @@ func (d *CountingDevice) StreamWait(s backends.Stream, e backends.EventID) {
 
 // NewPlayer opens the strategy with the peer's options and device, for scripts like s.
 func NewPlayer(desc sdk.Description, peer Peer, s *Script) (*Player, error) {
-	dev, err := ideal.New(ideal.Config{TotalBytes: s.CapacityBytes, Packed: peer.Packed})
+	total := (s.CapacityBytes + ideal.PageBytes - 1) / ideal.PageBytes * ideal.PageBytes
+	dev, err := ideal.New(ideal.Config{TotalBytes: total, Packed: peer.Packed})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,14 @@
+package bestfit
+
+import (
+	"github.com/gpubench/gpubench/plugins/sdk"
+	"github.com/gpubench/gpubench/plugins/strategies/internal/fit"
+)
+
+// Name is the name of the strategy.
+const Name = "best-fit"
+
+// Description describes the strategy; its New opens it.
+func Description() sdk.Description {
+	return fit.Description(Name, "smallest hole that is large enough, lowest address among equals", fit.Best)
+}
