@@ -1,0 +1,114 @@
+package pytorch
+
+// Stat is one statistic as torch.cuda.memory_stats shows it (c10/core/CachingDeviceAllocator.h, struct Stat).
+type Stat struct {
+	Current   uint64 `json:"current"`
+	Peak      uint64 `json:"peak"`
+	Allocated uint64 `json:"allocated"` // sum of all increases
+	Freed     uint64 `json:"freed"`     // sum of all decreases
+}
+
+// StatKind numbers the statistics that are kept for all, small_pool and large_pool.
+type StatKind int
+
+// The statistics, named as the keys of torch.cuda.memory_stats.
+const (
+	StatAllocation         StatKind = iota // live blocks
+	StatSegment                            // segments from cudaMalloc
+	StatActive                             // live blocks and blocks waiting for other streams
+	StatInactiveSplit                      // free blocks with a neighbour, expandable segments left out
+	StatAllocatedBytes                     // bytes of live blocks
+	StatReservedBytes                      // bytes held from the device
+	StatActiveBytes                        // bytes of active blocks
+	StatInactiveSplitBytes                 // bytes of the blocks of StatInactiveSplit
+	StatRequestedBytes                     // bytes asked for by active blocks
+	statKinds
+)
+
+var statNames = [statKinds]string{"allocation", "segment", "active", "inactive_split", "allocated_bytes", "reserved_bytes",
+	"active_bytes", "inactive_split_bytes", "requested_bytes"}
+
+// PoolKind selects a column of a statistic.
+type PoolKind int
+
+// The columns.
+const (
+	PoolAll PoolKind = iota
+	PoolSmall
+	PoolLarge
+	poolKinds
+)
+
+var poolNames = [poolKinds]string{"all", "small_pool", "large_pool"}
+
+// gauge is how a Stat is kept. allocated is current + freed, and a peak can only be passed just before a decrease, so an
+// increase is one addition.
+type gauge struct{ current, freed, peak uint64 }
+
+func (g *gauge) stat() Stat {
+	return Stat{Current: g.current, Peak: max(g.peak, g.current), Allocated: g.current + g.freed, Freed: g.freed}
+}
+
+func (g *gauge) inc(n uint64) { g.current += n }
+
+func (g *gauge) dec(n uint64) {
+	if g.current > g.peak {
+		g.peak = g.current
+	}
+	g.current -= n
+	g.freed += n
+}
+
+// stats is DeviceStats.
+type stats struct {
+	gauges                               [poolKinds][statKinds]gauge
+	oversizeAllocations, oversizeSegment gauge
+	retries, ooms, syncAll               uint64
+	deviceAllocs, deviceFrees, rejected  uint64
+}
+
+func (s *stats) inc(p PoolKind, k StatKind, n uint64) {
+	s.gauges[PoolAll][k].inc(n)
+	s.gauges[p][k].inc(n)
+}
+
+func (s *stats) dec(p PoolKind, k StatKind, n uint64) {
+	s.gauges[PoolAll][k].dec(n)
+	s.gauges[p][k].dec(n)
+}
+
+// change applies a signed net change, as free_block does for the inactive split blocks.
+func (s *stats) change(p PoolKind, k StatKind, n int64) {
+	if n > 0 {
+		s.inc(p, k, uint64(n))
+	} else if n < 0 {
+		s.dec(p, k, uint64(-n))
+	}
+}
+
+// Stat returns a statistic.
+func (a *Allocator) Stat(k StatKind, p PoolKind) Stat { return a.st.gauges[p][k].stat() }
+
+// Stats returns every statistic under the flat keys of torch.cuda.memory_stats, for example
+// reserved_bytes.all.peak or num_alloc_retries. max_split_size is 2^64 − 1 when unlimited (−1 there).
+func (a *Allocator) Stats() map[string]uint64 {
+	m := make(map[string]uint64, 4*(int(statKinds)*int(poolKinds)+2)+8)
+	put := func(name string, s Stat) {
+		m[name+".current"], m[name+".peak"] = s.Current, s.Peak
+		m[name+".allocated"], m[name+".freed"] = s.Allocated, s.Freed
+	}
+	for p := range poolKinds {
+		for k := range statKinds {
+			put(statNames[k]+"."+poolNames[p], a.Stat(k, p))
+		}
+	}
+	put("oversize_allocations", a.st.oversizeAllocations.stat())
+	put("oversize_segments", a.st.oversizeSegment.stat())
+	m["num_alloc_retries"], m["num_ooms"], m["num_sync_all_streams"] = a.st.retries, a.st.ooms, a.st.syncAll
+	m["num_device_alloc"], m["num_device_free"] = a.st.deviceAllocs, a.st.deviceFrees
+	m["max_split_size"] = a.cfg.maxSplitBytes
+	if a.rules.hasLargeSegment {
+		m["num_oom_rejections"] = a.st.rejected
+	}
+	return m
+}
