@@ -18,6 +18,7 @@ func (m *Model) Alloc(t Type, size uint64, flags Flags, out []Chunk, tr *Tracker
 				m.freeChunk(int32(out[i]))
 			}
 			clear(out)
+			m.audit.saw(19)
 			if m.audit != nil && s == InUse {
 				m.audit.breach(19, "an allocation ended with %s, which is internal", s)
 			}
@@ -182,6 +183,7 @@ func (m *Model) allocRoot(t Type, flags Flags) (int32, Status) {
 	got := m.frames.AllocRoots(buf[:want], pinned, want > 1, m.NowNs())
 	m.lk.unlockFrames()
 	zero := m.frames.Scrub()
+	m.audit.saw(27)
 	if got > want {
 		m.audit.breach(27, "PMA answered %d roots for %d", got, want)
 	}

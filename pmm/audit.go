@@ -86,6 +86,7 @@ type audit struct {
 	coverage Coverage
 	breaches []Violation
 	legal    [triggers][states][states]bool
+	seen     [RulesCount + 1]uint64 // how often each rule met something that it is about
 }
 
 // breachesMax bounds what an audit keeps; the first is what matters.
@@ -126,6 +127,27 @@ func (a *audit) note(c *node, to State, why Trigger) {
 	}
 }
 
+// saw counts that a rule met a subject. A nil audit counts nothing.
+func (a *audit) saw(rule int) {
+	if a != nil {
+		a.seen[rule]++
+	}
+}
+
+// Exercised returns the numbers of the invariants that met something they are about since Audit, in calls and in checks: a
+// rule about kernel roots is exercised only by a program that has one.
+func (m *Model) Exercised() []int {
+	var rules []int
+	if m.audit != nil {
+		for r, n := range m.audit.seen {
+			if r > 0 && n > 0 {
+				rules = append(rules, r)
+			}
+		}
+	}
+	return rules
+}
+
 // breach records a broken rule of a call. A nil audit records nothing.
 func (a *audit) breach(rule int, format string, args ...any) {
 	if a != nil && len(a.breaches) < breachesMax {
@@ -142,6 +164,7 @@ func (m *Model) auditAlloc(t Type, size uint64, out []Chunk) {
 		want = Allocated
 	}
 	for _, c := range out {
+		m.audit.saw(22)
 		n := &m.nodes[c]
 		root := &m.nodes[rootOf(n.addr)]
 		if c == NoChunk || bytesOf(n.log2) != size || n.addr%size != 0 || n.typ != t || n.state != want || n.child != 0 ||
@@ -154,6 +177,7 @@ func (m *Model) auditAlloc(t Type, size uint64, out []Chunk) {
 // auditMerge verifies invariant 16 for a family about to merge.
 func (m *Model) auditMerge(p *node, count int) {
 	kid := &m.nodes[p.child]
+	m.audit.saw(16)
 	if int(p.allocated) != count || (kid.state != TempPinned && kid.state != Allocated) {
 		m.audit.breach(16, "chunk 0x%x merges with %d of %d children in use, the first %s", p.addr, p.allocated, count, kid.state)
 	}
@@ -166,6 +190,10 @@ func (m *Model) auditMerge(p *node, count int) {
 
 // auditFree verifies invariants 16 and 28 for a chunk about to become FREE, its parent's count already lowered.
 func (m *Model) auditFree(c *node) {
+	m.audit.saw(16)
+	if m.lk != nil && c.parent != 0 && m.nodes[c.parent].allocated == 0 {
+		m.audit.saw(28)
+	}
 	if c.state != Allocated && c.state != TempPinned {
 		m.audit.breach(16, "chunk 0x%x is freed while %s", c.addr, c.state)
 	}

@@ -31,6 +31,7 @@ func (m *Model) check(atRest bool) []Violation {
 		c.out = append(c.out, m.audit.breaches...)
 	}
 	c.sizes()
+	m.audit.saw(29)
 	for i := range m.cfg.Roots {
 		c.root(i, atRest)
 	}
@@ -53,6 +54,7 @@ func (m *Model) check(atRest bool) []Violation {
 // CheckEmpty verifies that everything has been given back (the checks of uvm_pmm_gpu_deinit).
 func (m *Model) CheckEmpty() []Violation {
 	out := m.Check()
+	m.audit.saw(25)
 	c := checker{m: m}
 	for i := 1; i <= m.cfg.Roots; i++ {
 		if s := m.nodes[i].state; s != PMAOwned {
@@ -95,6 +97,8 @@ func (c *checker) sizes() {
 func (c *checker) root(i int, atRest bool) {
 	m := c.m
 	n := &m.nodes[i+1]
+	m.audit.saw(1)
+	m.audit.saw(21)
 	if n.addr != uint64(i)*RootBytes || n.log2 != rootLog2 || n.parent != 0 {
 		c.bad(1, "root %d: address 0x%x, log2 size %d, parent %d", i, n.addr, n.log2, n.parent)
 	}
@@ -110,6 +114,8 @@ func (c *checker) root(i int, atRest bool) {
 	}
 	c.frames(i, n)
 	if n.state == PMAOwned {
+		m.audit.saw(13)
+		m.audit.saw(23)
 		if n.list != noList || n.child != 0 || n.block != NoBlock || n.allocated != 0 {
 			c.bad(13, "root %d with PMA: list %s, child %d, owner %d", i, m.listName(n.list), n.child, n.block)
 		}
@@ -121,6 +127,13 @@ func (c *checker) root(i int, atRest bool) {
 	if atRest && n.typ == Kernel && n.state == Free {
 		c.bad(30, "kernel root %d is FREE", i)
 	}
+	if n.typ == Kernel {
+		m.audit.saw(30)
+	}
+	if n.state == Split || n.state == TempPinned {
+		m.audit.saw(8)
+	}
+	m.audit.saw(9)
 	c.node(int32(i + 1))
 	if n.state == Split && c.pinned != int32(n.pinned) {
 		c.bad(8, "root %d has %d pinned leaves, the counter says %d", i, c.pinned, n.pinned)
@@ -152,6 +165,9 @@ func (c *checker) evictionList(i int, n *node) {
 	m := c.m
 	on := n.list >= evictBase && n.list < evictBase+listID(marks)
 	want := n.typ == User && (n.state == Allocated || n.state == Split) && !m.rootPinned(n) && n.flags&flagInEviction == 0
+	if n.typ == User {
+		m.audit.saw(12)
+	}
 	if on != want && !(on && m.lists[lazyList].n > 0 && !m.cfg.LazyListRule) {
 		c.bad(12, "%s root %d, %s, %d pinned leaves: on list %s", n.typ, i, n.state, n.pinned, m.listName(n.list))
 	}
@@ -163,6 +179,8 @@ func (c *checker) node(k int32) {
 	n := &m.nodes[k]
 	s := &m.sizes[n.typ]
 	size := bytesOf(n.log2)
+	m.audit.saw(2)
+	m.audit.saw(4)
 	if !s.has(size) || n.addr%size != 0 || (n.parent == 0 && n.log2 != rootLog2) || n.flags&flagDead != 0 {
 		c.bad(2, "chunk 0x%x has log2 size %d", n.addr, n.log2)
 		return
@@ -185,8 +203,13 @@ func (c *checker) node(k int32) {
 func (c *checker) leaf(n *node) {
 	m := c.m
 	root := &m.nodes[rootOf(n.addr)]
+	m.audit.saw(5)
 	switch n.state {
 	case Free:
+		m.audit.saw(10)
+		if n.parent != 0 {
+			m.audit.saw(11)
+		}
 		want := freeListID(n.typ, m.sizes[n.typ].index[n.log2], n.zero)
 		if root.flags&flagInEviction != 0 {
 			want = noList
@@ -202,6 +225,7 @@ func (c *checker) leaf(n *node) {
 			c.bad(12, "pinned chunk 0x%x is on %s", n.addr, m.listName(n.list))
 		}
 	case Allocated:
+		m.audit.saw(14)
 		if n.typ == User && n.block == NoBlock {
 			c.bad(14, "user chunk 0x%x is ALLOCATED and has no owner", n.addr)
 		}
@@ -228,6 +252,9 @@ func (c *checker) splitNode(k int32, n *node, s *sizeTable) {
 	}
 	if n.block != NoBlock || n.flags&flagReferenced != 0 {
 		c.bad(5, "split chunk 0x%x has owner %d", n.addr, n.block)
+	}
+	for _, rule := range [...]int{3, 6, 7} {
+		m.audit.saw(rule)
 	}
 	count := m.children(n.typ, n.log2)
 	if int(n.child)+count > len(m.nodes) {

@@ -8,6 +8,7 @@ func (m *Model) evictableLocked(n int32) bool {
 
 // startEvictionLocked takes a root off its list and marks it (chunk_start_eviction).
 func (m *Model) startEvictionLocked(n int32) {
+	m.audit.saw(18)
 	if m.audit != nil && (!m.evictableLocked(n) || m.nodes[n].list == noList) {
 		m.audit.breach(18, "root %d, %s, on %s", rootIndex(n), m.nodes[n].state, m.listName(m.nodes[n].list))
 	}
@@ -183,6 +184,7 @@ func (m *Model) MarkEvicted(c Chunk) Status {
 }
 
 func (m *Model) markEvictedLocked(n int32) {
+	m.audit.saw(17)
 	m.pinLocked(n, BlockEvicted)
 	m.nodes[n].block = NoBlock
 	m.nodes[n].pageIndex = 0

@@ -164,6 +164,7 @@ func (m *Model) freeRoot(n int32, toPMA bool) {
 	m.trackers[root] = Tracker{}
 	m.lk.lockList()
 	c := &m.nodes[n]
+	m.audit.saw(24)
 	if c.state != TempPinned || c.list != noList {
 		m.audit.breach(24, "root %d goes to PMA from %s on %s", root, c.state, m.listName(c.list))
 	}

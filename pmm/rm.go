@@ -181,6 +181,7 @@ func (m *Model) EvictRange(first, last int) Status {
 	for i := first; i <= last; i++ {
 		n := int32(i) + 1
 		started, away, kernel := m.awaitEvictable(n)
+		m.audit.saw(26)
 		if kernel {
 			m.audit.breach(26, "evict-range met kernel root %d", i)
 			return InvalidArgument

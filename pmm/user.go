@@ -20,6 +20,7 @@ func (m *Model) Unpin(c Chunk, block Block, pageIndex int) Status {
 	m.nodes[n].pageIndex = uint16(pageIndex)
 	m.unpinLocked(n, Allocated, Unpinned)
 	m.updateLists(n)
+	m.audit.saw(15)
 	if m.audit != nil && (m.nodes[n].state != Allocated || m.nodes[n].block != block) {
 		m.audit.breach(15, "unpinned chunk 0x%x is %s with owner %d", m.nodes[n].addr, m.nodes[n].state, m.nodes[n].block)
 	}
@@ -69,6 +70,7 @@ func (m *Model) Split(c Chunk, size uint64, out []Chunk) (int, Status) {
 	lastAddr := k.addr + bytesOf(k.log2) - bytesOf(m.sizes[k.typ].log2[m.sizes[k.typ].index[target]+1])
 	if s := m.splitDownLocked(n, target, lastAddr, injected); s != OK {
 		m.mergeAllLocked(n)
+		m.audit.saw(20)
 		if a := &m.nodes[n]; a.state != before.state || a.child != 0 || a.block != before.block {
 			m.audit.breach(20, "after a failed split chunk 0x%x is %s, was %s", a.addr, a.state, before.state)
 		}
