@@ -150,6 +150,23 @@ func (b *Builder) String(s string) uint32 {
 	return uint32(i)
 }
 
+// stringBytes is String for bytes that the caller will overwrite.
+func (b *Builder) stringBytes(s []byte) uint32 {
+	i, ok := b.strings.index[string(s)]
+	if !ok {
+		return b.String(string(s))
+	}
+	return i
+}
+
+// poolBytes is Pool for bytes that the caller will overwrite.
+func (b *Builder) poolBytes(s []byte) uint16 {
+	if i, ok := b.pools.index[string(s)]; ok {
+		return uint16(i)
+	}
+	return b.Pool(string(s))
+}
+
 func (b *Builder) addBytes(s string) bool {
 	b.strLen += len(s)
 	if len(s) > MaxStringBytes {

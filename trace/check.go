@@ -12,6 +12,10 @@ func (t *Trace) checkRecords() error {
 	if len(t.Streams) == 0 || len(t.Pools) == 0 || len(t.Strings) == 0 {
 		return formatErr("a table of streams, pools or strings lacks its entry 0")
 	}
+	// Every slot begins with an event or a live block, so more cannot be; consumers allocate a table by slot.
+	if most := uint64(n) + t.Start.blocks(); uint64(t.Slots) > most {
+		return formatErr("%d slots for %d events and blocks", t.Slots, most)
+	}
 	extras := 0
 	for i := range t.Events {
 		ev := &t.Events[i]

@@ -55,3 +55,9 @@ func (b *Builder) Finish(meta Meta) (*Trace, error) {
 
 // legalKey reports whether s can stand left of an equals sign.
 func legalKey(s string) bool { return s != "" && !strings.Contains(s, "=") }
+
+// cutSetting splits "KEY=VALUE".
+func cutSetting(s string) (key, value string) {
+	key, value, _ = strings.Cut(s, "=")
+	return key, value
+}

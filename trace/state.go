@@ -81,3 +81,14 @@ func (seg *StateSegment) check(streams, pools int) error {
 	}
 	return nil
 }
+
+// blocks returns the number of blocks; s may be nil.
+func (s *State) blocks() uint64 {
+	n := uint64(0)
+	if s != nil {
+		for i := range s.Segments {
+			n += uint64(len(s.Segments[i].Blocks))
+		}
+	}
+	return n
+}
