@@ -13,16 +13,12 @@ type Heap interface {
 	Alloc(size, align uint64) (addr, granted, ref uint64, ok bool)
 	// Free takes back what Alloc returned; false, with nothing changed, when the heap sees that it is no live block.
 	Free(addr, granted, ref uint64) bool
+	// Live reports whether the heap takes this for a live block.
+	Live(addr, granted, ref uint64) bool
 	// Reset frees everything.
 	Reset()
 	// Inspect appends the heap's segment and free lists.
 	Inspect(*sdk.Inspection)
-}
-
-// Validator is implemented by heaps that can tell a live block from one that was freed.
-type Validator interface {
-	// Live reports whether ref names the live block at addr.
-	Live(addr, granted, ref uint64) bool
 }
 
 // Kind is a family of heaps.

@@ -169,7 +169,8 @@ func (s *Strategy) Trim() trace.Status {
 	return trace.StatusOK
 }
 
-// FreeWrong detects a deliberately wrong free, where the heap can.
+// FreeWrong detects a deliberately wrong free and changes nothing. A heap that takes the block for the live one of a later
+// tenant cannot tell them apart: that is StatusUnsupported.
 func (s *Strategy) FreeWrong(b *sdk.Block, stream sdk.Stream) trace.Status {
 	if b.Size == 0 || s.held.holds(b) {
 		return trace.StatusInvalid
@@ -178,14 +179,10 @@ func (s *Strategy) FreeWrong(b *sdk.Block, stream sdk.Stream) trace.Status {
 	if seg == nil {
 		return trace.StatusInvalid
 	}
-	v, ok := seg.heap.(Validator)
-	if !ok {
+	if seg.heap.Live(b.Addr, b.Size, b.Ref) {
 		return trace.StatusUnsupported
 	}
-	if !v.Live(b.Addr, b.Size, b.Ref) {
-		return trace.StatusInvalid
-	}
-	return s.Free(b, stream)
+	return trace.StatusInvalid
 }
 
 // Reset frees every block and returns to the state after Open.

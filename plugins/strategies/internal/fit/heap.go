@@ -251,7 +251,4 @@ func gap(addr, align uint64) uint64 { return -addr & (align - 1) }
 
 func roundUp(n uint64) uint64 { return (n + UnitBytes - 1) &^ (UnitBytes - 1) }
 
-var (
-	_ arena.Heap      = (*Heap)(nil)
-	_ arena.Validator = (*Heap)(nil)
-)
+var _ arena.Heap = (*Heap)(nil)
