@@ -14,7 +14,7 @@ func Format(w io.Writer, t *Trace) error {
 	if err := t.checkRecords(); err != nil {
 		return err
 	}
-	bw := bufio.NewWriterSize(w, writeBufferBytes)
+	bw := bufio.NewWriterSize(w, readBufferBytes)
 	f := formatter{t: t, lastNs: -1}
 	bw.Write(f.state(f.header(nil)))
 	var line []byte

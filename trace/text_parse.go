@@ -54,9 +54,9 @@ func Parse(r io.Reader, name string) (*Trace, error) {
 // finish the builder; the caller does, with the Meta returned.
 func ParseInto(b *Builder, r io.Reader, name string) (Meta, error) {
 	p := &parser{b: b, meta: Meta{Source: SourceText, CoversPercent: 100}}
-	br := bufio.NewReaderSize(r, MaxLineBytes)
+	br := bufio.NewReaderSize(r, readBufferBytes)
 	for {
-		line, err := br.ReadSlice('\n')
+		line, err := p.readLine(br)
 		p.line++
 		if len(line) > 0 && (err == nil || err == io.EOF) {
 			if perr := p.parseLine(bytes.TrimRight(line, "\r\n")); perr != nil {
@@ -70,12 +70,31 @@ func ParseInto(b *Builder, r io.Reader, name string) (Meta, error) {
 				return p.meta, p.located(syntaxf("the state section does not end: write end after its last block"), name)
 			}
 			return p.meta, nil
-		case errors.Is(err, bufio.ErrBufferFull):
-			return p.meta, p.located(fmt.Errorf("%w: %w", ErrSyntax, limitError("MaxLineBytes", MaxLineBytes)), name)
+		case errors.Is(err, ErrLimit):
+			return p.meta, p.located(err, name)
 		default:
 			return p.meta, fmt.Errorf("%s: %w", name, err)
 		}
 	}
+}
+
+// readBufferBytes holds every line but the oddest; longer ones are put together in p.long.
+const readBufferBytes = 1 << 16
+
+func (p *parser) readLine(br *bufio.Reader) ([]byte, error) {
+	line, err := br.ReadSlice('\n')
+	if !errors.Is(err, bufio.ErrBufferFull) {
+		return line, err
+	}
+	p.long = p.long[:0]
+	for errors.Is(err, bufio.ErrBufferFull) {
+		if p.long = append(p.long, line...); len(p.long) > MaxLineBytes {
+			return nil, limitError("MaxLineBytes", MaxLineBytes)
+		}
+		line, err = br.ReadSlice('\n')
+	}
+	p.long = append(p.long, line...)
+	return p.long, err
 }
 
 // The parts of a text, in their order.
@@ -95,6 +114,7 @@ type parser struct {
 	meta    Meta
 	state   *State
 	blocks  int
+	long    []byte
 	a       arguments
 	lex     lexer
 }

@@ -129,3 +129,11 @@ func (h *Heap) Run(v Value) (int, bool) {
 	n := h.node(v)
 	return int(n.token), n.flags&flagStreamed != 0
 }
+
+// TextOf returns the string with number n−1 (see StringID), "" for n = 0 and for a number that was never given.
+func (h *Heap) TextOf(n uint32) string {
+	if n == 0 || int(n) > len(h.strs) {
+		return ""
+	}
+	return h.strs[n-1]
+}

@@ -1,0 +1,169 @@
+package importers
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sort"
+	"strings"
+
+	"github.com/gpubench/gpubench/trace"
+	"github.com/gpubench/gpubench/trace/pickle"
+)
+
+// SourceSnapshot is the Meta.Source of traces made from PyTorch snapshots.
+const SourceSnapshot = "pytorch-snapshot"
+
+// snapshot is a file as read, before it is taken apart by device.
+type snapshot struct {
+	h        *pickle.Heap
+	t        *entryTable
+	segs     []segment
+	runs     []*run // by device; nil = none
+	rules    allocatorRules
+	settings map[string]string
+	marks    map[int][]mark
+}
+
+// readSnapshot reads a pickle, or JSON, of a snapshot in any of its forms.
+func readSnapshot(r io.Reader, format Format, limits pickle.Limits) (*snapshot, error) {
+	s := &snapshot{t: newEntryTable(), marks: map[int][]mark{}}
+	read := pickle.Read
+	if format == FormatSnapshotJSON {
+		read = pickle.ReadJSON
+	}
+	h, top, err := read(r, pickle.Options{StreamKey: "device_traces", Sink: s.t, Limits: limits})
+	if err != nil {
+		return nil, err
+	}
+	s.h = h
+	var segs, traces, settings, notes pickle.Value
+	var haveSegs, haveTraces, haveSettings, haveNotes bool
+	switch k := h.Kind(top); k {
+	case pickle.KindList: // torch.cuda.memory_snapshot(), and the only form of 1.13
+		segs, haveSegs = top, true
+	case pickle.KindDict:
+		segs, haveSegs = h.Lookup(top, "segments")
+		traces, haveTraces = h.Lookup(top, "device_traces")
+		settings, haveSettings = h.Lookup(top, "allocator_settings")
+		notes, haveNotes = h.Lookup(top, "external_annotations")
+	default:
+		return nil, fmt.Errorf("not a memory snapshot: the file holds a %s", k)
+	}
+	if !haveSegs && !haveTraces {
+		return nil, errors.New(`not a memory snapshot: neither "segments" nor "device_traces" in it`)
+	}
+	if haveSegs {
+		if s.segs, err = s.t.readSegments(h, segs); err != nil {
+			return nil, err
+		}
+	}
+	if haveTraces {
+		if err := s.readTraces(traces); err != nil {
+			return nil, err
+		}
+	}
+	if s.rules, s.settings, err = readSettings(h, settings, haveSettings); err != nil {
+		return nil, err
+	}
+	if haveNotes {
+		s.readMarks(notes)
+	}
+	return s, nil
+}
+
+// readTraces finds the entries of every device; a list that was not streamed is converted now.
+func (s *snapshot) readTraces(list pickle.Value) error {
+	if k := s.h.Kind(list); k != pickle.KindList && k != pickle.KindTuple {
+		return fmt.Errorf("device_traces: a %s, not a list", k)
+	}
+	if s.h.Len(list) > maxDevices {
+		return fmt.Errorf("device_traces: %d devices, the most is %d", s.h.Len(list), maxDevices)
+	}
+	for device := range s.h.Len(list) {
+		entries := s.h.Item(list, device)
+		if k := s.h.Kind(entries); k != pickle.KindList && k != pickle.KindTuple {
+			return fmt.Errorf("device_traces: device %d: a %s, not a list", device, k)
+		}
+		if no, streamed := s.h.Run(entries); streamed {
+			if no >= len(s.t.runs) { // an empty list that was prepared for streaming
+				s.runs = append(s.runs, nil)
+				continue
+			}
+			s.runs = append(s.runs, s.t.runs[no])
+			continue
+		}
+		no := len(s.t.runs)
+		for i := range s.h.Len(entries) {
+			if _, err := s.t.Item(s.h, no, s.h.Item(entries, i)); err != nil {
+				return fmt.Errorf("device_traces: device %d: %w", device, err)
+			}
+		}
+		if no < len(s.t.runs) {
+			s.runs = append(s.runs, s.t.runs[no])
+		} else {
+			s.runs = append(s.runs, nil)
+		}
+	}
+	return nil
+}
+
+// readMarks reads the starts of external annotations. They only help to cut a trace: what is not understood is left out.
+func (s *snapshot) readMarks(list pickle.Value) {
+	if s.h.Kind(list) != pickle.KindList {
+		return
+	}
+	for i := range s.h.Len(list) {
+		d := &dict{h: s.h, v: s.h.Item(list, i)}
+		stage, _ := d.text("stage")
+		name, named := d.text("name")
+		us, device := d.uint("time_us"), d.uint("device", 0)
+		if d.err != nil || stage != "START" || !named || device >= maxDevices {
+			continue
+		}
+		if name = strings.TrimSpace(strings.ToValidUTF8(strings.ReplaceAll(name, "=", ":"), "�")); name != "" {
+			s.marks[int(device)] = append(s.marks[int(device)], mark{name: name, us: int64(us)})
+		}
+	}
+	for _, list := range s.marks {
+		sort.SliceStable(list, func(i, j int) bool { return list[i].us < list[j].us })
+	}
+}
+
+// devices returns the numbers of the devices that have segments or entries, in order.
+func (s *snapshot) devices() []int {
+	var has [maxDevices]bool
+	for i := range s.segs {
+		has[s.segs[i].device] = true
+	}
+	for i, r := range s.runs {
+		has[i] = has[i] || r != nil && r.n > 0
+	}
+	var list []int
+	for i, ok := range has {
+		if ok {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// of returns the segments of a device.
+func (s *snapshot) of(device int) []segment {
+	lo := sort.Search(len(s.segs), func(i int) bool { return s.segs[i].device >= device })
+	hi := sort.Search(len(s.segs), func(i int) bool { return s.segs[i].device > device })
+	return s.segs[lo:hi]
+}
+
+// convert makes the trace of one device.
+func (s *snapshot) convert(device int, b *trace.Builder, title string) (Imported, error) {
+	r := &run{}
+	if device < len(s.runs) && s.runs[device] != nil {
+		r = s.runs[device]
+	}
+	c := &conversion{snapshot: s, device: device, r: r, all: r.n, final: s.of(device), b: b, title: title}
+	if c.stateOnly() {
+		c.r = &run{}
+	}
+	return c.run()
+}
