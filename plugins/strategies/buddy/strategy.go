@@ -3,7 +3,6 @@ package buddy
 import (
 	"github.com/gpubench/gpubench/plugins/sdk"
 	"github.com/gpubench/gpubench/plugins/strategies/internal/arena"
-	"github.com/gpubench/gpubench/plugins/strategies/internal/options"
 )
 
 // Name is the name of the strategy.
@@ -24,7 +23,7 @@ func Description() sdk.Description {
 		Alignment: UnitBytes,
 		New: func(env *sdk.Env) (sdk.Strategy, error) {
 			opt := arena.Defaults()
-			if err := options.Parse(Name, env.Options, &opt); err != nil {
+			if err := sdk.DecodeOptions(env.Options, &opt); err != nil {
 				return nil, err
 			}
 			return arena.Open(Name, env, kind, opt)

@@ -7,7 +7,6 @@ import (
 	"github.com/gpubench/gpubench/plugins/sdk"
 	"github.com/gpubench/gpubench/plugins/strategies/internal/arena"
 	"github.com/gpubench/gpubench/plugins/strategies/internal/fit"
-	"github.com/gpubench/gpubench/plugins/strategies/internal/options"
 )
 
 // Name is the name of the strategy.
@@ -41,12 +40,12 @@ func Description() sdk.Description {
 
 func open(env *sdk.Env) (sdk.Strategy, error) {
 	cfg := config{Options: arena.Defaults(), Mode: "default"}
-	if err := options.Parse(Name, env.Options, &cfg); err != nil {
+	if err := sdk.DecodeOptions(env.Options, &cfg); err != nil {
 		return nil, err
 	}
 	m, ok := modeNames[cfg.Mode]
 	if !ok {
-		return nil, fmt.Errorf(`options of %s: mode %q is not one of "default", "min-time", "min-memory", "min-offset"`, Name, cfg.Mode)
+		return nil, fmt.Errorf(`%w: mode is %q, must be "default", "min-time", "min-memory" or "min-offset"`, sdk.ErrOptions, cfg.Mode)
 	}
 	kind := fit.Kind(fit.First)
 	if m != modeMinOffset {

@@ -2,9 +2,9 @@ package arena
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/gpubench/gpubench/plugins/sdk"
-	"github.com/gpubench/gpubench/plugins/strategies/internal/options"
 )
 
 // Heap places blocks in one contiguous range of addresses.
@@ -45,10 +45,16 @@ const DefaultSegmentBytes = 32 << 20
 // Defaults returns the default options.
 func Defaults() Options { return Options{SegmentBytes: DefaultSegmentBytes} }
 
-// Schema returns the JSON Schema of Options with further properties.
+// Schema returns the JSON Schema of Options with further properties, each `"name":{…}`.
 func Schema(further ...string) json.RawMessage {
-	return options.Schema(append([]string{
+	return ObjectSchema(append([]string{
 		`"grow":{"type":"boolean","default":false,"description":"take segments as needed instead of the whole capacity at the start"}`,
 		`"segment_bytes":{"type":"integer","minimum":1,"default":33554432,"description":"size of the segments taken with grow"}`,
 	}, further...)...)
+}
+
+// ObjectSchema returns a JSON Schema of an object with these properties, each `"name":{…}`, and no others.
+func ObjectSchema(properties ...string) json.RawMessage {
+	return json.RawMessage(`{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object",` +
+		`"additionalProperties":false,"properties":{` + strings.Join(properties, ",") + `}}`)
 }

@@ -3,7 +3,6 @@ package fit
 import (
 	"github.com/gpubench/gpubench/plugins/sdk"
 	"github.com/gpubench/gpubench/plugins/strategies/internal/arena"
-	"github.com/gpubench/gpubench/plugins/strategies/internal/options"
 )
 
 // Description returns the description of the strategy with the rule.
@@ -21,7 +20,7 @@ func Description(name, summary string, rule Rule) sdk.Description {
 		Alignment: UnitBytes,
 		New: func(env *sdk.Env) (sdk.Strategy, error) {
 			opt := arena.Defaults()
-			if err := options.Parse(name, env.Options, &opt); err != nil {
+			if err := sdk.DecodeOptions(env.Options, &opt); err != nil {
 				return nil, err
 			}
 			return arena.Open(name, env, Kind(rule), opt)

@@ -1,0 +1,30 @@
+// Package strategies lists the built-in strategies. Each lies in a package of its own, whose comment describes the policy, its
+// structure, cost and known weak case. They share two cores below internal/: arena, which takes memory from the device,
+// follows streams, grows and trims, over any heap that places blocks in a range; and fit, the heap of the classic fits.
+package strategies
+
+import (
+	"github.com/gpubench/gpubench/plugins/sdk"
+	"github.com/gpubench/gpubench/plugins/strategies/bestfit"
+	"github.com/gpubench/gpubench/plugins/strategies/buddy"
+	"github.com/gpubench/gpubench/plugins/strategies/canary"
+	"github.com/gpubench/gpubench/plugins/strategies/direct"
+	"github.com/gpubench/gpubench/plugins/strategies/firstfit"
+	"github.com/gpubench/gpubench/plugins/strategies/nextfit"
+	"github.com/gpubench/gpubench/plugins/strategies/tlsf"
+	"github.com/gpubench/gpubench/plugins/strategies/worstfit"
+)
+
+// Builtin returns the descriptions of all built-in strategies, in the order in which they are listed to people.
+func Builtin() []sdk.Description {
+	return []sdk.Description{
+		direct.Description(),
+		firstfit.Description(),
+		bestfit.Description(),
+		nextfit.Description(),
+		worstfit.Description(),
+		buddy.Description(),
+		tlsf.Description(),
+		canary.Description(),
+	}
+}
