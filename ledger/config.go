@@ -36,6 +36,9 @@ type Config struct {
 	// ClockCostTicks is the calibrated cost of reading the clock once around an event; subtracted from each policy time.
 	ClockCostTicks uint32
 
+	// Hostages asks for the small live blocks that hold large segments. It costs a walk over all blocks at each peak that
+	// is 1/64 above the last.
+	Hostages bool
 	// Series asks for the memory and fragmentation series of the report.
 	Series bool
 	// PictureRects is the number of rectangles of the address-space picture to keep; 0 = no picture. At most MaxPictureRects.

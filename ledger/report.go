@@ -107,10 +107,11 @@ type Spurious struct {
 	Compaction uint64 `json:"compaction"`
 }
 
-// Peak holds the largest values and the first events after which they stood.
+// Peak holds the largest values and the first events after which they stood; −1 is before the first event (a start state,
+// or a value that was never above 0).
 type Peak struct {
 	LiveBytes     uint64 `json:"live_bytes"` // requested, on the device
-	LiveEvent     int64  `json:"live_event"` // −1 when never above 0
+	LiveEvent     int64  `json:"live_event"`
 	LiveBlocks    uint64 `json:"live_blocks"`
 	GrantedBytes  uint64 `json:"granted_bytes"`
 	GrantedEvent  int64  `json:"granted_event"`
