@@ -31,7 +31,10 @@ func (a *Allocator) Alloc(r *sdk.Request, b *sdk.Block) trace.Status {
 	var p *pool
 	switch {
 	case routed:
-		p = a.route(size <= smallBytes, r.Pool)
+		if p = a.route(size <= smallBytes, r.Pool); p == nil {
+			a.lastErr = ErrPoolUnknown
+			return trace.StatusError
+		}
 	case size <= smallBytes:
 		p = &a.small
 	default:

@@ -6,7 +6,6 @@ import (
 
 	"github.com/gpubench/gpubench/backends"
 	"github.com/gpubench/gpubench/plugins/sdk"
-	"github.com/gpubench/gpubench/plugins/strategies/internal/options"
 	"github.com/gpubench/gpubench/trace"
 )
 
@@ -60,8 +59,8 @@ type Options struct {
 // open is Description.New.
 func open(env *sdk.Env) (*Allocator, error) {
 	a := &Allocator{dev: env.Device, streams: env.Streams}
-	if err := options.Parse(Name, env.Options, &a.opts); err != nil {
-		return nil, err
+	if err := sdk.DecodeOptions(env.Options, &a.opts); err != nil {
+		return nil, fmt.Errorf("%s: %w", Name, err)
 	}
 	info := env.Device.Info()
 	a.totalBytes = info.TotalBytes

@@ -1,12 +1,33 @@
 package pytorch
 
 import (
+	"encoding/json"
+
 	"github.com/gpubench/gpubench/plugins/sdk"
-	"github.com/gpubench/gpubench/plugins/strategies/internal/options"
 )
 
 // Name is the name of the strategy.
 const Name = "pytorch"
+
+const optionsSchema = `{
+  "$schema": "https://json-schema.org/draft/2020-12/schema",
+  "type": "object",
+  "additionalProperties": false,
+  "properties": {
+    "conf": {
+      "type": "string", "default": "",
+      "description": "the settings string, as in PYTORCH_CUDA_ALLOC_CONF"
+    },
+    "version": {
+      "enum": ["auto", "2.6", "2.11", "2.14"], "default": "auto",
+      "description": "the PyTorch whose decisions are copied; auto is 2.11, or 2.14 when conf names a setting that came later"
+    },
+    "memory_fraction": {
+      "type": "number", "minimum": 0, "maximum": 1, "default": 0,
+      "description": "set_per_process_memory_fraction called before the first event; 0 = not called"
+    }
+  }
+}`
 
 // Describe returns the strategy's description.
 func Describe() sdk.Description {
@@ -16,10 +37,7 @@ func Describe() sdk.Description {
 		Summary: "PyTorch's CUDA caching allocator, decision for decision",
 		Promises: []sdk.Promise{sdk.PromiseReclaims, sdk.PromiseBoundedMetadata, sdk.PromiseDeterministic,
 			sdk.PromiseStreamSafe},
-		Options: options.Schema(
-			`"conf": {"type": "string", "default": "", "description": "the settings string, as in PYTORCH_CUDA_ALLOC_CONF"}`,
-			`"version": {"enum": ["auto", "2.6", "2.11", "2.14"], "default": "auto", "description": "the PyTorch whose decisions are copied; auto is 2.11, or 2.14 when conf names a setting that appeared later"}`,
-			`"memory_fraction": {"type": "number", "minimum": 0, "maximum": 1, "default": 0, "description": "torch.cuda.set_per_process_memory_fraction called first; 0 = not called"}`),
+		Options:    json.RawMessage(optionsSchema),
 		Deviations: deviations(),
 		Alignment:  minBlockBytes,
 		New: func(env *sdk.Env) (sdk.Strategy, error) {

@@ -77,10 +77,10 @@ func (a *Allocator) outOfMemory(r *request) {
 			private += pp.small.freeBytes() + pp.large.freeBytes()
 		}
 	}
-	allocated := a.st.gauges[PoolAll][StatAllocatedBytes].current
+	allocated := uint64(a.st.gauges[PoolAll][StatAllocatedBytes].current)
 	a.lastOOM = OOM{TriedBytes: r.segment, TotalBytes: total, FreeBytes: free, AllowedBytes: a.limitBytes, HasAllowed: a.hasLimit,
 		AllocatedBytes: allocated + private, PrivateBytes: private, RoundedBytes: r.size,
-		UnallocatedBytes: a.st.gauges[PoolAll][StatReservedBytes].current - allocated - private}
+		UnallocatedBytes: a.heldBytes - allocated - private}
 }
 
 // LastOOM returns the figures of the last failure and whether there was one.

@@ -88,22 +88,20 @@ func (a *Allocator) makeSet(p *pool, s sdk.Stream) *freeSet {
 	return set
 }
 
-// route is get_pool: the pool of a request. own is the pool the event itself names.
+// route is get_pool while allocations are routed: the half of a private pool, or nil when the pool was released and
+// dropped in spite of the routing (there the original stops at an internal assertion). own is the pool that the event
+// itself names; it is made on its first use.
 func (a *Allocator) route(small bool, own sdk.Pool) *pool {
-	if own == 0 && len(a.routing) > 0 {
-		own = a.routing[len(a.routing)-1]
+	var pp *privatePool
+	if own == 0 {
+		pp = a.privateAt(a.routing[len(a.routing)-1])
+	} else if pp = a.privateAt(own); pp == nil {
+		pp = a.newPrivate(own)
 	}
-	if own != 0 {
-		pp := a.privateAt(own)
-		if pp == nil {
-			pp = a.newPrivate(own)
-		}
-		return pp.half(small)
+	if pp == nil {
+		return nil
 	}
-	if small {
-		return &a.small
-	}
-	return &a.large
+	return pp.half(small)
 }
 
 func (a *Allocator) privateAt(p sdk.Pool) *privatePool {
@@ -137,7 +135,15 @@ func (a *Allocator) dropPrivate(pp *privatePool) {
 		pp.deleted = true // here the original frees an object that live blocks still point to
 		return
 	}
-	for _, half := range []*pool{&pp.small, &pp.large} {
+	halves := []*pool{&pp.small, &pp.large}
+	for _, half := range halves {
+		for _, s := range half.order {
+			if len(s.unmapped) > 0 { // an empty reservation that a failed growth left: nobody finds it again
+				return
+			}
+		}
+	}
+	for _, half := range halves {
 		for _, s := range half.order {
 			s.pool = nil
 			a.spareSets = append(a.spareSets, s)

@@ -1,11 +1,14 @@
 package pytorch
 
 // Stat is one statistic as torch.cuda.memory_stats shows it (c10/core/CachingDeviceAllocator.h, struct Stat).
+//
+// Numbers are signed as in the original: the two oversize statistics can fall below zero when max_split_size_mb is
+// lowered between a block's increase and its decrease.
 type Stat struct {
-	Current   uint64 `json:"current"`
-	Peak      uint64 `json:"peak"`
-	Allocated uint64 `json:"allocated"` // sum of all increases
-	Freed     uint64 `json:"freed"`     // sum of all decreases
+	Current   int64 `json:"current"`
+	Peak      int64 `json:"peak"`
+	Allocated int64 `json:"allocated"` // sum of all increases
+	Freed     int64 `json:"freed"`     // sum of all decreases
 }
 
 // StatKind numbers the statistics that are kept for all, small_pool and large_pool.
@@ -43,20 +46,20 @@ var poolNames = [poolKinds]string{"all", "small_pool", "large_pool"}
 
 // gauge is how a Stat is kept. allocated is current + freed, and a peak can only be passed just before a decrease, so an
 // increase is one addition.
-type gauge struct{ current, freed, peak uint64 }
+type gauge struct{ current, freed, peak int64 }
 
 func (g *gauge) stat() Stat {
 	return Stat{Current: g.current, Peak: max(g.peak, g.current), Allocated: g.current + g.freed, Freed: g.freed}
 }
 
-func (g *gauge) inc(n uint64) { g.current += n }
+func (g *gauge) inc(n uint64) { g.current += int64(n) }
 
 func (g *gauge) dec(n uint64) {
 	if g.current > g.peak {
 		g.peak = g.current
 	}
-	g.current -= n
-	g.freed += n
+	g.current -= int64(n)
+	g.freed += int64(n)
 }
 
 // stats is DeviceStats.
@@ -90,12 +93,12 @@ func (s *stats) change(p PoolKind, k StatKind, n int64) {
 func (a *Allocator) Stat(k StatKind, p PoolKind) Stat { return a.st.gauges[p][k].stat() }
 
 // Stats returns every statistic under the flat keys of torch.cuda.memory_stats, for example
-// reserved_bytes.all.peak or num_alloc_retries. max_split_size is 2^64 − 1 when unlimited (−1 there).
+// reserved_bytes.all.peak or num_alloc_retries, in two's complement. max_split_size is 2^64 − 1 when unlimited (−1 there).
 func (a *Allocator) Stats() map[string]uint64 {
 	m := make(map[string]uint64, 4*(int(statKinds)*int(poolKinds)+2)+8)
 	put := func(name string, s Stat) {
-		m[name+".current"], m[name+".peak"] = s.Current, s.Peak
-		m[name+".allocated"], m[name+".freed"] = s.Allocated, s.Freed
+		m[name+".current"], m[name+".peak"] = uint64(s.Current), uint64(s.Peak)
+		m[name+".allocated"], m[name+".freed"] = uint64(s.Allocated), uint64(s.Freed)
 	}
 	for p := range poolKinds {
 		for k := range statKinds {
