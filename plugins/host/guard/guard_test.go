@@ -454,14 +454,14 @@ func TestCalledByHand(t *testing.T) {
 
 func TestRing(t *testing.T) {
 	for _, writes := range [][]string{{}, {"ab"}, {"ab", "cd"}, {"abcd"}, {"abcde"}, {"abc", "defghij"}, {"abcdefghijkl", "m"}, {"a", "bcdefghij", "kl"}} {
-		r := newRing(4)
+		r := NewRing(4)
 		all := strings.Join(writes, "")
 		for _, w := range writes {
 			_, _ = r.Write([]byte(w))
 		}
 		want := all[max(0, len(all)-4):]
-		if got := string(r.Tail()); got != want || r.total != uint64(len(all)) {
-			t.Errorf("%q: kept %q of %d, want %q", writes, got, r.total, want)
+		if got := string(r.Tail()); got != want || r.Total() != uint64(len(all)) {
+			t.Errorf("%q: kept %q of %d, want %q", writes, got, r.Total(), want)
 		}
 	}
 }

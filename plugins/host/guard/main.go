@@ -34,7 +34,7 @@ func Main(args []string) int {
 		}
 	}
 	closeAllOnExec()
-	g := &guardian{options: o, tail: newRing(StderrTailBytesMax)}
+	g := &guardian{options: o, tail: NewRing(StderrTailBytesMax)}
 	g.run()
 	return 0
 }
@@ -61,7 +61,7 @@ func closeAllOnExec() {
 // guardian is the state of one guard process.
 type guardian struct {
 	options
-	tail      *ring
+	tail      *Ring
 	forward   *forwarder
 	plugin    int           // process number
 	exited    chan exit     // the plugin itself, once
@@ -220,7 +220,7 @@ func (g *guardian) finish(st *Status) {
 	if g.collected != nil {
 		select {
 		case <-g.collected:
-			st.StderrBytes, st.StderrTail = g.tail.total, string(g.tail.Tail())
+			st.StderrBytes, st.StderrTail = g.tail.Total(), string(g.tail.Tail())
 		case <-time.After(100 * time.Millisecond): // a survivor holds it open
 			st.StderrTail = "(not available: a process that would not die holds it)"
 		}

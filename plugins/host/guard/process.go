@@ -104,7 +104,7 @@ func (p *Process) Kill() {
 
 // watch takes the guard's words until the guard has ended.
 func (p *Process) watch(statusR, stderrR *os.File) {
-	own := newRing(StderrTailBytesMax)
+	own := NewRing(StderrTailBytesMax)
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -127,7 +127,7 @@ func (p *Process) watch(statusR, stderrR *os.File) {
 	<-read
 	stderrR.Close()
 	if err != nil {
-		st = Status{Reason: ReasonGuardLost, StderrTail: string(own.Tail()), StderrBytes: own.total}
+		st = Status{Reason: ReasonGuardLost, StderrTail: string(own.Tail()), StderrBytes: own.Total()}
 		if waitErr != nil {
 			st.Error = waitErr.Error()
 		}

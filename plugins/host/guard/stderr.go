@@ -3,19 +3,24 @@ package guard
 import (
 	"fmt"
 	"io"
+	"sync"
 	"time"
 )
 
-// ring keeps the last cap(buf) bytes written to it.
-type ring struct {
+// Ring keeps the last bytes written to it. It is safe for concurrent use.
+type Ring struct {
+	mu    sync.Mutex
 	buf   []byte
 	total uint64
 }
 
-func newRing(n int) *ring { return &ring{buf: make([]byte, n)} }
+// NewRing returns a ring that keeps n bytes.
+func NewRing(n int) *Ring { return &Ring{buf: make([]byte, n)} }
 
 // Write takes p whole and never fails.
-func (r *ring) Write(p []byte) (int, error) {
+func (r *Ring) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	n := len(p)
 	keep := p
 	if len(keep) > len(r.buf) {
@@ -28,8 +33,17 @@ func (r *ring) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Tail returns the kept bytes, oldest first.
-func (r *ring) Tail() []byte {
+// Total is the number of bytes written so far.
+func (r *Ring) Total() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.total
+}
+
+// Tail returns a copy of the kept bytes, oldest first.
+func (r *Ring) Tail() []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.total <= uint64(len(r.buf)) {
 		return append([]byte(nil), r.buf[:r.total]...)
 	}
@@ -94,7 +108,7 @@ func (f *forwarder) send(p []byte) bool {
 }
 
 // collectStderr reads r to its end.
-func collectStderr(r io.Reader, tail *ring, f *forwarder) {
+func collectStderr(r io.Reader, tail *Ring, f *forwarder) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := r.Read(buf)
