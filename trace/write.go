@@ -238,16 +238,17 @@ func (ft *fileTarget) append(kind sectionKind, p []byte) error {
 }
 
 func (ft *fileTarget) zeros(kind sectionKind, n uint64) error {
-	var zero [4096]byte
 	for n > 0 {
-		k := min(n, uint64(len(zero)))
-		if err := ft.append(kind, zero[:k]); err != nil {
+		k := min(n, uint64(len(zeroPage)))
+		if err := ft.append(kind, zeroPage[:k]); err != nil {
 			return err
 		}
 		n -= k
 	}
 	return nil
 }
+
+var zeroPage [4096]byte // never written to
 
 // finish appends the side files and the tables.
 func (ft *fileTarget) finish(c *columns, t *Trace) error {
