@@ -31,7 +31,8 @@ type Config struct {
 	Name       string // for Info; "ideal" if empty
 }
 
-// Device implements backends.Device, VirtualMemory, Streams, StreamControl, Clocked, FaultInjector and Resetter.
+// Device implements backends.Device, VirtualMemory, Streams, StreamControl, Clocked, FaultInjector, Resetter
+// and SegmentAdopter.
 // Make one with New.
 type Device struct {
 	cfg     Config
@@ -108,11 +109,39 @@ func (d *Device) Malloc(size uint64) (uint64, trace.CallStatus) {
 
 // Free gives back what Malloc returned at addr.
 func (d *Device) Free(addr uint64) trace.CallStatus {
-	size, ok := d.mallocs.Give(addr)
+	space := d.mallocs
+	if addr >= VirtualBase {
+		if r := d.reservationOf(addr); r != nil {
+			return trace.CallInvalidValue
+		}
+		space = d.space
+	}
+	size, ok := space.Give(addr)
 	if !ok {
 		return trace.CallInvalidValue
 	}
 	d.charged -= size
+	return trace.CallOK
+}
+
+// Adopt makes [addr, addr+size) memory that Malloc has returned. The address must be a multiple of the granularity; above
+// VirtualBase, where recorded addresses of real devices lie, it takes a piece of the range of reservations.
+func (d *Device) Adopt(addr, size uint64) trace.CallStatus {
+	if size == 0 || size > maxRequestBytes || addr%d.unit != 0 {
+		return trace.CallInvalidValue
+	}
+	n := roundUp(size, d.unit)
+	if n > d.cfg.TotalBytes-d.charged {
+		return trace.CallOutOfMemory
+	}
+	space := d.mallocs
+	if addr >= VirtualBase {
+		space = d.space
+	}
+	if !space.TakeAt(addr, n) {
+		return trace.CallInvalidValue
+	}
+	d.charged += n
 	return trace.CallOK
 }
 
@@ -163,13 +192,14 @@ func roundUp(n, unit uint64) uint64 { return (n + unit - 1) / unit * unit }
 
 // The interfaces that the package comment promises.
 var (
-	_ backends.Device        = (*Device)(nil)
-	_ backends.VirtualMemory = (*Device)(nil)
-	_ backends.Streams       = (*Device)(nil)
-	_ backends.StreamControl = (*Device)(nil)
-	_ backends.Clocked       = (*Device)(nil)
-	_ backends.FaultInjector = (*Device)(nil)
-	_ backends.Resetter      = (*Device)(nil)
+	_ backends.Device         = (*Device)(nil)
+	_ backends.VirtualMemory  = (*Device)(nil)
+	_ backends.Streams        = (*Device)(nil)
+	_ backends.StreamControl  = (*Device)(nil)
+	_ backends.Clocked        = (*Device)(nil)
+	_ backends.FaultInjector  = (*Device)(nil)
+	_ backends.Resetter       = (*Device)(nil)
+	_ backends.SegmentAdopter = (*Device)(nil)
 )
 
 // virtual is the virtual-memory half of the device.

@@ -108,6 +108,19 @@ func (a *AddrTree) WorstFit(t *Table, size uint64) uint32 {
 	return None
 }
 
+// Floor returns the last block that starts at or below addr, or None.
+func (a *AddrTree) Floor(t *Table, addr uint64) uint32 {
+	best := None
+	for at := a.root; at != None; {
+		if b := &t.B[at]; b.Addr <= addr {
+			best, at = at, b.R
+		} else {
+			at = b.L
+		}
+	}
+	return best
+}
+
 func leftmostFit(t *Table, at uint32, size uint64) uint32 {
 	if t.B[at].Max < size {
 		return None

@@ -233,3 +233,63 @@ func TestReferences(t *testing.T) {
 		}
 	}
 }
+
+// TestSpaceTakeAt mixes first fit with ranges at given addresses, against a scan of the units.
+func TestSpaceTakeAt(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const base = 1000
+		s := NewSpace(base, base+units)
+		var m model
+		live := map[uint64]uint64{}
+		mark := func(addr, n uint64, owner int) {
+			for u := addr - base; u < addr-base+n; u++ {
+				m.owner[u] = owner
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"take": func(t *rapid.T) {
+				n := rapid.Uint64Range(1, 10).Draw(t, "n")
+				want, fits := pick(m.holes(), n, lower)
+				addr, ok := s.Take(n)
+				if ok != fits || ok && addr != base+want[0] {
+					t.Fatalf("Take(%d) = %d, %v; want %d, %v", n, addr, ok, base+want[0], fits)
+				}
+				if ok {
+					live[addr] = n
+					mark(addr, n, 1)
+				}
+			},
+			"take at": func(t *rapid.T) {
+				addr, n := rapid.Uint64Range(base-5, base+units+5).Draw(t, "addr"), rapid.Uint64Range(1, 10).Draw(t, "n")
+				free := addr >= base && addr+n <= base+units
+				for u := addr; free && u < addr+n; u++ {
+					free = m.owner[u-base] == 0
+				}
+				if got := s.TakeAt(addr, n); got != free {
+					t.Fatalf("TakeAt(%d, %d) = %v, want %v", addr, n, got, free)
+				}
+				if free {
+					live[addr] = n
+					mark(addr, n, 1)
+				}
+			},
+			"give": func(t *rapid.T) {
+				addr := rapid.Uint64Range(base, base+units).Draw(t, "addr")
+				size, ok := s.Give(addr)
+				if want, is := live[addr]; ok != is || size != want {
+					t.Fatalf("Give(%d) = %d, %v; want %d, %v", addr, size, ok, want, is)
+				}
+				if ok {
+					mark(addr, size, 0)
+					delete(live, addr)
+				}
+			},
+			"": func(t *rapid.T) {
+				want, _ := pick(m.holes(), 1, larger)
+				if got := s.Largest(); got != want[1] {
+					t.Fatalf("Largest = %d, want %d", got, want[1])
+				}
+			},
+		})
+	})
+}

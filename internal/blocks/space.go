@@ -52,6 +52,26 @@ func (s *Space) Take(size uint64) (addr uint64, ok bool) {
 	return addr, true
 }
 
+// TakeAt takes [addr, addr+size), size more than 0; false when not all of it is free.
+func (s *Space) TakeAt(addr, size uint64) bool {
+	i := s.holes.Floor(s.t, addr)
+	if i == None || addr-s.t.B[i].Addr > s.t.B[i].Size || size > s.t.B[i].Size-(addr-s.t.B[i].Addr) {
+		return false
+	}
+	s.holes.Remove(s.t, i)
+	if gap := addr - s.t.B[i].Addr; gap > 0 {
+		rest := s.t.SplitHigh(i, gap)
+		s.holes.Insert(s.t, i)
+		i = rest
+	}
+	if s.t.B[i].Size > size {
+		s.holes.Insert(s.t, s.freeBlock(s.t.SplitHigh(i, size)))
+	}
+	s.t.B[i].Free = false
+	s.taken.Put(addr, i)
+	return true
+}
+
 // Size returns the size of the range taken at addr; false when none starts there.
 func (s *Space) Size(addr uint64) (size uint64, ok bool) {
 	i := s.taken.Get(addr)
