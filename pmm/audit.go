@@ -1,6 +1,9 @@
 package pmm
 
-import "fmt"
+import (
+	"fmt"
+	"sync"
+)
 
 // Trigger is why a chunk changed its state: one row of the table of legal transitions.
 type Trigger uint8
@@ -83,6 +86,7 @@ func (c *Coverage) Add(o *Coverage) {
 
 // audit records what happens inside calls, where Check cannot look.
 type audit struct {
+	mu       sync.Mutex // callers hold different locks, or none
 	coverage Coverage
 	breaches []Violation
 	legal    [triggers][states][states]bool
@@ -107,6 +111,8 @@ func (m *Model) Coverage() *Coverage {
 	if m.audit == nil {
 		return nil
 	}
+	m.audit.mu.Lock()
+	defer m.audit.mu.Unlock()
 	c := m.audit.coverage
 	return &c
 }
@@ -121,7 +127,9 @@ func (m *Model) setState(n int32, to State, why Trigger) {
 }
 
 func (a *audit) note(c *node, to State, why Trigger) {
+	a.mu.Lock()
 	a.coverage[why][c.state][to]++
+	a.mu.Unlock()
 	if !a.legal[why][c.state][to] {
 		a.breach(RuleTransition, "chunk 0x%x went from %s to %s (%s)", c.addr, c.state, to, why)
 	}
@@ -130,7 +138,9 @@ func (a *audit) note(c *node, to State, why Trigger) {
 // saw counts that a rule met a subject. A nil audit counts nothing.
 func (a *audit) saw(rule int) {
 	if a != nil {
+		a.mu.Lock()
 		a.seen[rule]++
+		a.mu.Unlock()
 	}
 }
 
@@ -150,7 +160,12 @@ func (m *Model) Exercised() []int {
 
 // breach records a broken rule of a call. A nil audit records nothing.
 func (a *audit) breach(rule int, format string, args ...any) {
-	if a != nil && len(a.breaches) < breachesMax {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.breaches) < breachesMax {
 		a.breaches = append(a.breaches, Violation{rule, fmt.Sprintf(format, args...)})
 	}
 }

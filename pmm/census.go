@@ -42,6 +42,8 @@ type Census struct {
 
 // Census counts everything. It visits every node, and reuses the slices of c.
 func (m *Model) Census(c *Census) {
+	m.lk.lockFrames()
+	defer m.lk.unlockFrames()
 	m.lk.lockList()
 	defer m.lk.unlockList()
 	*c = Census{FreeLists: c.FreeLists[:0], Stats: m.stats, PinnedRoots: int(m.pinnedRoots), InEviction: int(m.inEviction)}

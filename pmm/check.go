@@ -24,6 +24,8 @@ func (m *Model) Check() []Violation { return m.check(true) }
 func (m *Model) CheckInFlight() []Violation { return m.check(false) }
 
 func (m *Model) check(atRest bool) []Violation {
+	m.lk.lockFrames()
+	defer m.lk.unlockFrames()
 	m.lk.lockList()
 	defer m.lk.unlockList()
 	c := checker{m: m}

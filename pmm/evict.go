@@ -210,26 +210,29 @@ func (m *Model) MarkBlockEvicted(b Block, root int) uint64 {
 }
 
 // abandonEviction undoes what it can after a block refused: the mark goes, then every pinned leaf is freed one at a time,
-// and one root is handed back. Chunks evicted before stay evicted. The mutex is held.
+// and one root is handed back. Chunks evicted before stay evicted. The mutex is held. The driver drops list_lock between two
+// leaves; here it is held throughout, so that a leaf which another thread claims meanwhile is not taken for one of ours.
 func (m *Model) abandonEviction(n int32) {
 	m.lk.lockList()
 	t := m.nodes[n].typ
 	m.endEvictionLocked(n)
 	m.updateLists(n)
-	m.lk.unlockList()
-	for {
-		m.lk.lockList()
-		leaf := m.firstLeaf(n)
-		for leaf != 0 && m.nodes[leaf].state != TempPinned {
-			leaf = m.nextLeaf(n, leaf)
+	for leaf := m.firstPinnedLocked(n); leaf != 0; leaf = m.firstPinnedLocked(n) {
+		for leaf != 0 {
+			leaf = m.freeAndMergeLocked(leaf)
 		}
-		m.lk.unlockList()
-		if leaf == 0 {
-			break
-		}
-		m.freeWithMerges(leaf)
 	}
+	m.lk.unlockList()
 	m.handBack(t)
+}
+
+// firstPinnedLocked returns the first TEMP_PINNED leaf below top, or 0.
+func (m *Model) firstPinnedLocked(top int32) int32 {
+	n := m.firstLeaf(top)
+	for n != 0 && m.nodes[n].state != TempPinned {
+		n = m.nextLeaf(top, n)
+	}
+	return n
 }
 
 // pinRoot asks PMA to pin a root for kernel use.

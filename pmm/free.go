@@ -101,19 +101,24 @@ func (m *Model) freeLocked(n int32) {
 // freeWithMerges frees a chunk and, as long as that leaves a family with nothing allocated, merges the family and goes on
 // with its parent (free_chunk_with_merges). The mutex is held.
 func (m *Model) freeWithMerges(n int32) {
-	for {
+	for n != 0 {
 		m.lk.lockList()
-		p := m.nodes[n].parent
-		m.freeLocked(n)
-		if p == 0 || m.nodes[p].allocated != 0 {
-			m.lk.unlockList()
-			return
-		}
-		m.prepareMergeLocked(p)
-		m.mergeLocked(p)
+		n = m.freeAndMergeLocked(n)
 		m.lk.unlockList()
-		n = p
 	}
+}
+
+// freeAndMergeLocked frees a chunk; when that leaves a family with nothing allocated it merges the family and returns the
+// parent, which is to be freed next, else 0.
+func (m *Model) freeAndMergeLocked(n int32) int32 {
+	p := m.nodes[n].parent
+	m.freeLocked(n)
+	if p == 0 || m.nodes[p].allocated != 0 {
+		return 0
+	}
+	m.prepareMergeLocked(p)
+	m.mergeLocked(p)
+	return p
 }
 
 // prepareMergeLocked takes all children of p off their free list and pins them, so that nobody can claim one before the

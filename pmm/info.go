@@ -87,6 +87,8 @@ func (m *Model) FreeListLen(t Type, size uint64, zero bool) int {
 	if t >= types || !m.sizes[t].has(size) {
 		return 0
 	}
+	m.lk.lockList()
+	defer m.lk.unlockList()
 	return int(m.lists[freeListID(t, m.sizes[t].index[log2Of(size)], zero)].n)
 }
 
@@ -96,6 +98,8 @@ func (m *Model) AllocListOf(addr uint64) (Mark, Status) {
 	if addr >= uint64(m.cfg.Roots)*RootBytes {
 		return 0, InvalidAddress
 	}
+	m.lk.lockList()
+	defer m.lk.unlockList()
 	l := m.nodes[rootOf(addr)].list
 	if l < evictBase || l >= evictBase+listID(marks) {
 		return 0, InvalidState

@@ -1,6 +1,7 @@
 package pmm
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 )
@@ -20,10 +21,31 @@ type locks struct {
 	list    sync.Mutex
 	// drops counts how often an eviction dropped the mutex for a block.
 	drops atomic.Uint64
+	// trace watches the order in tests of a single goroutine.
+	trace func(at level, taking bool)
+}
+
+// level is a lock's place in the order.
+type level uint8
+
+const (
+	levelMutex level = iota
+	levelPMA
+	levelRoot
+	levelFrames
+	levelList
+)
+
+// note tells a test which lock is about to be taken or has been dropped.
+func (l *locks) note(at level, taking bool) {
+	if l.trace != nil {
+		l.trace(at, taking)
+	}
 }
 
 func (l *locks) lockMutex() {
 	if l != nil {
+		l.note(levelMutex, true)
 		l.mutex.Lock()
 	}
 }
@@ -31,6 +53,7 @@ func (l *locks) lockMutex() {
 func (l *locks) unlockMutex() {
 	if l != nil {
 		l.mutex.Unlock()
+		l.note(levelMutex, false)
 	}
 }
 
@@ -38,12 +61,13 @@ func (l *locks) unlockMutex() {
 func (l *locks) dropMutex() {
 	if l != nil {
 		l.drops.Add(1)
-		l.mutex.Unlock()
+		l.unlockMutex()
 	}
 }
 
 func (l *locks) lockList() {
 	if l != nil {
+		l.note(levelList, true)
 		l.list.Lock()
 	}
 }
@@ -51,11 +75,13 @@ func (l *locks) lockList() {
 func (l *locks) unlockList() {
 	if l != nil {
 		l.list.Unlock()
+		l.note(levelList, false)
 	}
 }
 
 func (l *locks) lockRoot(i int) {
 	if l != nil {
+		l.note(levelRoot, true)
 		l.root[i%rootLockShards].Lock()
 	}
 }
@@ -63,11 +89,13 @@ func (l *locks) lockRoot(i int) {
 func (l *locks) unlockRoot(i int) {
 	if l != nil {
 		l.root[i%rootLockShards].Unlock()
+		l.note(levelRoot, false)
 	}
 }
 
 func (l *locks) lockPMARead() {
 	if l != nil {
+		l.note(levelPMA, true)
 		l.pmaLock.RLock()
 	}
 }
@@ -75,6 +103,7 @@ func (l *locks) lockPMARead() {
 func (l *locks) unlockPMARead() {
 	if l != nil {
 		l.pmaLock.RUnlock()
+		l.note(levelPMA, false)
 	}
 }
 
@@ -90,13 +119,23 @@ func (l *locks) mutexFree() bool {
 // flushPMA waits until every call that holds pma_lock for reading has finished.
 func (l *locks) flushPMA() {
 	if l != nil {
+		l.note(levelPMA, true)
 		l.pmaLock.Lock()
 		l.pmaLock.Unlock() //nolint:staticcheck // taking and dropping it is the point
+		l.note(levelPMA, false)
+	}
+}
+
+// yield lets other goroutines run between two looks at a root.
+func (l *locks) yield() {
+	if l != nil {
+		runtime.Gosched()
 	}
 }
 
 func (l *locks) lockFrames() {
 	if l != nil {
+		l.note(levelFrames, true)
 		l.frames.Lock()
 	}
 }
@@ -104,6 +143,7 @@ func (l *locks) lockFrames() {
 func (l *locks) unlockFrames() {
 	if l != nil {
 		l.frames.Unlock()
+		l.note(levelFrames, false)
 	}
 }
 

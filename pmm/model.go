@@ -114,7 +114,13 @@ func New(cfg Config) (*Model, error) {
 func (m *Model) Config() Config { return m.cfg }
 
 // Stats returns the running counts.
-func (m *Model) Stats() Stats { return m.stats }
+func (m *Model) Stats() Stats {
+	m.lk.lockFrames()
+	defer m.lk.unlockFrames()
+	m.lk.lockList()
+	defer m.lk.unlockList()
+	return m.stats
+}
 
 // Frames gives read access to the PMA below.
 func (m *Model) Frames() *pma.Frames { return m.frames }

@@ -169,6 +169,9 @@ func (m *Model) pmaEvictFails() bool {
 // driver spins for 30 s.
 const evictRangeSpins = 3
 
+// evictRangeSpinsShared is the same for the locked form, where another thread may unpin the root; it yields in between.
+const evictRangeSpinsShared = 10_000
+
 // EvictRange is the callback by which PMA asks for all roots of the range [first, last] (uvm_pmm_gpu_pma_evict_range). A
 // root that stays pinned makes it give up with NoMemory; a kernel root in the range, or one outside the device, is
 // InvalidArgument (the driver asserts).
@@ -208,7 +211,11 @@ func (m *Model) EvictRange(first, last int) Status {
 
 // awaitEvictable looks at a root until its eviction could be started or it is with PMA.
 func (m *Model) awaitEvictable(n int32) (started, away, kernel bool) {
-	for range evictRangeSpins {
+	spins := evictRangeSpins
+	if m.lk != nil {
+		spins = evictRangeSpinsShared
+	}
+	for range spins {
 		m.lk.lockList()
 		r := &m.nodes[n]
 		away = r.state == PMAOwned
@@ -221,6 +228,7 @@ func (m *Model) awaitEvictable(n int32) (started, away, kernel bool) {
 		if started || away || kernel {
 			return started, away, kernel
 		}
+		m.lk.yield()
 	}
 	return false, false, false
 }
@@ -253,13 +261,25 @@ func (m *Model) TestEvict(root int) (picked int, s Status) {
 }
 
 // InjectPMAEvict makes the k-th eviction for PMA from now fail; 0 disarms.
-func (m *Model) InjectPMAEvict(k int) { m.inject.pmaEvict = int32(k) }
+func (m *Model) InjectPMAEvict(k int) {
+	m.lk.lockList()
+	m.inject.pmaEvict = int32(k)
+	m.lk.unlockList()
+}
 
 // InjectPin makes PMA refuse the next k pins as InUse.
-func (m *Model) InjectPin(k int) { m.inject.pin = int32(k) }
+func (m *Model) InjectPin(k int) {
+	m.lk.lockFrames()
+	m.inject.pin = int32(k)
+	m.lk.unlockFrames()
+}
 
 // InjectMetadata makes the (k+1)-th metadata allocation from now fail, once.
-func (m *Model) InjectMetadata(k int) { m.inject.kmem = int32(k) + 1 }
+func (m *Model) InjectMetadata(k int) {
+	m.lk.lockList()
+	m.inject.kmem = int32(k) + 1
+	m.lk.unlockList()
+}
 
 // InjectSplit makes the next split of a chunk fail at its last child.
 func (m *Model) InjectSplit(c Chunk) Status {
