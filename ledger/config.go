@@ -33,8 +33,11 @@ type Config struct {
 	ModelledTime bool
 	// TickNs is the length of one tick of the plugin's clock in ns; 0 means 1.
 	TickNs float64
-	// ClockCostTicks is the calibrated cost of reading the clock once around an event; subtracted from each policy time.
+	// ClockCostTicks is the calibrated cost of reading the clock once around an event; subtracted from each policy time,
+	// and the unit below which quantiles are refused.
 	ClockCostTicks uint32
+	// ClockCostSubtracted says that the plugin subtracted the cost already.
+	ClockCostSubtracted bool
 
 	// Hostages asks for the small live blocks that hold large segments. It costs a walk over all blocks at each peak that
 	// is 1/64 above the last.

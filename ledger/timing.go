@@ -33,6 +33,7 @@ type timing struct {
 	modelled        bool
 	tickNs          float64
 	cost            uint32
+	subtract        uint32 // cost, or 0 where the plugin subtracted it
 	policy          [timeKinds]counts // ticks, clock cost subtracted
 	total           [timeKinds]counts // ns
 	device          counts            // ns
@@ -58,7 +59,13 @@ func (t *timing) ready(cfg *Config) *timing {
 	}
 	t.device.reset()
 	t.all.reset()
-	t.modelled, t.tickNs, t.cost = cfg.ModelledTime, cfg.TickNs, cfg.ClockCostTicks
+	t.modelled, t.tickNs, t.cost, t.subtract = cfg.ModelledTime, cfg.TickNs, cfg.ClockCostTicks, cfg.ClockCostTicks
+	if cfg.ClockCostSubtracted {
+		t.subtract = 0
+	}
+	if t.tickNs == 0 {
+		t.tickNs = 1
+	}
 	t.notTimed, t.saturated, t.saturatedDevice, t.saturatedBy, t.busyTicks = 0, 0, 0, [timeKinds]uint64{}, sum128{}
 	return t
 }
@@ -90,7 +97,7 @@ func (t *timing) add(kind trace.Kind, o *trace.Outcome) {
 			t.saturatedBy[k]++
 		}
 	}
-	ticks := uint64(o.PolicyTicks - min(o.PolicyTicks, t.cost))
+	ticks := uint64(o.PolicyTicks - min(o.PolicyTicks, t.subtract))
 	t.policy[k].add(ticks, 1)
 	t.total[k].add(uint64(float64(ticks)*t.tickNs+0.5)+uint64(o.DeviceNs), 1)
 }
