@@ -14,7 +14,7 @@ func (r *Runner) rare(ev *trace.Event, timed bool) (st trace.Status, addr, grant
 	case trace.KindRealloc:
 		return r.realloc(ev, timed)
 	case trace.KindSync, trace.KindComplete, trace.KindWait, trace.KindStreamDestroy, trace.KindEvents:
-		r.tellDevice(ev)
+		r.tellDevice(ev, timed)
 	}
 	if timed {
 		t0 = clock.Ticks()
@@ -25,6 +25,20 @@ func (r *Runner) rare(ev *trace.Event, timed bool) (st trace.Status, addr, grant
 	}
 	r.after(ev, st)
 	return st, 0, 0, t0, t1
+}
+
+// deviceStart and deviceEnd enclose calls that the loop itself makes to the device. Only batch mode needs their time.
+func (r *Runner) deviceStart(timed bool) uint64 {
+	if timed {
+		return 0
+	}
+	return clock.Ticks()
+}
+
+func (r *Runner) deviceEnd(timed bool, start uint64) {
+	if !timed {
+		r.totals.deviceWall += clock.Ticks() - start
+	}
 }
 
 // text returns the string that the event names.
@@ -38,7 +52,8 @@ func (r *Runner) text(ev *trace.Event) (string, uint32) {
 
 // tellDevice passes the trace's own statements about streams to the device. They are the program's calls, not the
 // strategy's: no record, no time of the strategy.
-func (r *Runner) tellDevice(ev *trace.Event) {
+func (r *Runner) tellDevice(ev *trace.Event, timed bool) {
+	start := r.deviceStart(timed)
 	d := &r.control
 	all := ev.Flags&trace.FlagAll != 0
 	switch ev.Kind {
@@ -73,6 +88,7 @@ func (r *Runner) tellDevice(ev *trace.Event) {
 			d.control.SetManualEvents(ev.Size != 0)
 		}
 	}
+	r.deviceEnd(timed, start)
 }
 
 // simple makes the strategy's call of an event that places no block.

@@ -37,7 +37,7 @@ func (r *Runner) run(w *wire.Window, at, n uint64) (done uint64) {
 		ev := &events[i]
 		out := &outcomes[i]
 		if around {
-			r.before(base + uint64(i))
+			r.before(base+uint64(i), timed)
 		}
 		log.enter(base + uint64(i))
 		var st trace.Status
@@ -84,7 +84,7 @@ func (r *Runner) run(w *wire.Window, at, n uint64) (done uint64) {
 			progress.SetCalls(uint64(log.n))
 		} else if d := t1 - t0; d == 0 {
 			out.Flags = trace.OutcomeNotTimed
-		} else if d -= min(d, r.readCost); d < 1<<32 {
+		} else if d < 1<<32 {
 			out.PolicyTicks = uint32(d)
 		} else {
 			r.saturate(out)
@@ -121,8 +121,10 @@ func (r *Runner) fill(req *Request, ev *trace.Event) {
 	}
 }
 
-// before is done ahead of an event for devices with a model clock or recorded answers.
-func (r *Runner) before(i uint64) {
+// before is done ahead of an event for devices with a model clock or recorded answers. In batch mode its time counts as that
+// of the device, since it lies between the readings at the ends of the loop.
+func (r *Runner) before(i uint64, timed bool) {
+	start := r.deviceStart(timed)
 	if times := r.config.Trace.TimesNs; r.control.clocked != nil && len(times) != 0 {
 		var last int64
 		if i > 0 {
@@ -135,6 +137,7 @@ func (r *Runner) before(i uint64) {
 	if r.control.answers != nil {
 		r.control.answers.BeginEvent(i)
 	}
+	r.deviceEnd(timed, start)
 }
 
 // account puts the calls of the event into its outcome and takes their time off the policy time.
@@ -159,12 +162,12 @@ func (r *Runner) account(out *trace.Outcome, ticks uint64, timed bool) {
 	}
 }
 
-// policyTime sets the time of the event without its device calls and without what measuring cost.
+// policyTime sets the time of the event without its device calls and without what recording them cost. The cost of reading the
+// clock around the event stays in it: whoever reads outcomes knows it from the header and subtracts it.
 func (r *Runner) policyTime(out *trace.Outcome, ticks uint64) {
 	log := &r.log
-	measuring := r.clock.ReadCostMilliticks + log.deviceCalls*r.callCost + clock.MilliticksPerTick/2
-	cost := log.wallTicks + measuring/clock.MilliticksPerTick
-	policy := ticks - min(ticks, cost)
+	recording := (log.deviceCalls*r.callCost + clock.MilliticksPerTick/2) / clock.MilliticksPerTick
+	policy := ticks - min(ticks, log.wallTicks+recording)
 	if policy < 1<<32 {
 		out.PolicyTicks = uint32(policy)
 		return

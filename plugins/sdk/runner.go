@@ -72,7 +72,6 @@ type Runner struct {
 	restored bool
 	feature  Featurer
 	clock    clock.Info
-	readCost uint64 // ticks; of an event without device calls
 	callCost uint64 // milliticks
 	loopCost uint64 // milliticks
 	request  Request
@@ -126,7 +125,7 @@ func NewRunner(c RunnerConfig) (*Runner, error) {
 		c.Options = json.RawMessage("{}")
 	}
 	costs := calibratedCosts()
-	r := &Runner{config: c, clock: costs.clock, readCost: costs.clock.ReadCostTicks(), callCost: costs.callMilliticks, loopCost: costs.loopMilliticks}
+	r := &Runner{config: c, clock: costs.clock, callCost: costs.callMilliticks, loopCost: costs.loopMilliticks}
 	if err := r.openDevice(); err != nil {
 		return nil, err
 	}
@@ -141,8 +140,12 @@ func (r *Runner) openDevice() error {
 	if err != nil {
 		return err
 	}
-	r.device = d
-	r.control = controls{
+	r.device, r.control = d, controlsOf(d)
+	return nil
+}
+
+func controlsOf(d backends.Device) controls {
+	return controls{
 		streams: capabilityOf[backends.Streams](d, CapStreams),
 		control: capabilityOf[backends.StreamControl](d, CapStreamControl),
 		clocked: capabilityOf[backends.Clocked](d, CapClocked),
@@ -151,7 +154,6 @@ func (r *Runner) openDevice() error {
 		answers: capabilityOf[backends.RecordedAnswers](d, CapRecordedAnswers),
 		adopter: capabilityOf[backends.SegmentAdopter](d, CapSegmentAdopter),
 	}
-	return nil
 }
 
 // openStrategy opens the strategy over the open device and forgets every block.
@@ -174,9 +176,10 @@ func (r *Runner) openStrategy() error {
 	r.strategy = s
 	r.feature, _ = s.(Featurer)
 	r.uses = usesOf(s)
-	if r.slots == nil {
+	if uint64(cap(r.slots)) < uint64(t.Slots) {
 		r.slots = make([]tenancy, t.Slots)
 	} else {
+		r.slots = r.slots[:t.Slots]
 		clear(r.slots)
 	}
 	r.saved = nil
@@ -278,17 +281,20 @@ func (r *Runner) Restore() error {
 }
 
 // Reset returns strategy and device to the state after NewRunner, including the start state if it was taken over. The
-// strategy is closed and opened again, and so is a device that cannot reset itself; records of what the strategy does
-// then come with the next window.
-func (r *Runner) Reset() error {
+// strategy is closed and opened again, and so is a device that cannot reset itself. Records that wait, and those of the closing, are
+// dropped: the next window begins a new history, with the records of the opening.
+func (r *Runner) Reset() error { return r.restart(r.config.Trace, r.restored) }
+
+// restart is Reset with another trace.
+func (r *Runner) restart(t *trace.Trace, restore bool) error {
 	if r.strategy == nil {
 		return ErrClosed
 	}
-	again := r.restored
 	r.log.enter(trace.EventClose)
 	if err := r.closeStrategy(); err != nil {
 		return err
 	}
+	r.log.spill = r.log.spill[:0]
 	if r.control.reset != nil {
 		r.control.reset.Reset()
 	} else {
@@ -299,17 +305,25 @@ func (r *Runner) Reset() error {
 			return err
 		}
 	}
+	if t != r.config.Trace {
+		r.config.Trace, r.checked = t, 0
+	}
 	if err := r.openStrategy(); err != nil {
 		return err
 	}
-	if again {
+	if restore {
 		return r.Restore()
 	}
 	return nil
 }
 
-// discard forgets the records that wait: those of a reset between two programs belong to neither.
-func (r *Runner) discard() { r.log.spill = r.log.spill[:0] }
+// proceed goes on from the present state with the events of another trace.
+func (r *Runner) proceed(t *trace.Trace) {
+	r.config.Trace, r.checked, r.next, r.pending = t, 0, 0, nil
+	if missing := int(t.Slots) - len(r.slots); missing > 0 {
+		r.slots = append(r.slots, make([]tenancy, missing)...)
+	}
+}
 
 func (r *Runner) closeStrategy() error {
 	s := r.strategy

@@ -1248,9 +1248,9 @@ type ClockInfo struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
 	Source             string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`                                                      // "tsc", "cntvct", "monotonic"
 	FrequencyHz        uint64                 `protobuf:"varint,2,opt,name=frequency_hz,json=frequencyHz,proto3" json:"frequency_hz,omitempty"`                        // ticks per second
-	ReadCostMilliticks uint64                 `protobuf:"varint,3,opt,name=read_cost_milliticks,json=readCostMilliticks,proto3" json:"read_cost_milliticks,omitempty"` // of one interval; already subtracted from the policy time of an outcome
-	CallCostMilliticks uint64                 `protobuf:"varint,4,opt,name=call_cost_milliticks,json=callCostMilliticks,proto3" json:"call_cost_milliticks,omitempty"` // of recording one device call, likewise subtracted
-	LoopCostMilliticks uint64                 `protobuf:"varint,5,opt,name=loop_cost_milliticks,json=loopCostMilliticks,proto3" json:"loop_cost_milliticks,omitempty"` // of the loop around one event; not subtracted: for the mean of TIMING_BATCH
+	ReadCostMilliticks uint64                 `protobuf:"varint,3,opt,name=read_cost_milliticks,json=readCostMilliticks,proto3" json:"read_cost_milliticks,omitempty"` // what an interval between two readings holds; the reader of outcomes subtracts it
+	CallCostMilliticks uint64                 `protobuf:"varint,4,opt,name=call_cost_milliticks,json=callCostMilliticks,proto3" json:"call_cost_milliticks,omitempty"` // of recording one device call; the loop has subtracted it from policy times
+	LoopCostMilliticks uint64                 `protobuf:"varint,5,opt,name=loop_cost_milliticks,json=loopCostMilliticks,proto3" json:"loop_cost_milliticks,omitempty"` // of the loop around one event; the reader subtracts it from the mean of TIMING_BATCH
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
