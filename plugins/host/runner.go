@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/go-plugin"
 	"github.com/hashicorp/go-plugin/runner"
@@ -139,9 +140,17 @@ func (g *guarded) Wait(context.Context) error {
 	return nil
 }
 
-// Kill kills everything.
+// Kill kills everything. go-plugin calls it as soon as standard output ends, which is often just before the process does by
+// itself, with an exit code that says more than a kill.
 func (g *guarded) Kill(context.Context) error {
-	if g.process != nil {
+	if g.process == nil {
+		return nil
+	}
+	grace := time.NewTimer(exitGrace)
+	defer grace.Stop()
+	select {
+	case <-g.process.Done():
+	case <-grace.C:
 		g.process.Kill()
 	}
 	return nil

@@ -128,16 +128,17 @@ func (g *guardian) run() {
 	g.finish(&st)
 }
 
-// fill puts what wait4 said into the status. A reason that is already there stays: then the signal was ours.
+// fill puts what wait4 said into the status. A plugin that was told to stop but had already ended in another way than by
+// our SIGKILL is reported as it ended: that is what its harness wants to know. A memory limit stays the reason.
 func (s *Status) fill(ex exit) {
 	s.ResidentBytesPeak = uint64(ex.usage.Maxrss) << 10 // KiB, getrusage(2)
-	if s.Reason != "" {
+	ours := ex.status.Signaled() && ex.status.Signal() == syscall.SIGKILL
+	if s.Reason == ReasonMemoryLimit || s.Reason == ReasonStopped && ours {
 		return
 	}
-	switch {
-	case ex.status.Signaled():
+	if ex.status.Signaled() {
 		s.Reason, s.Signal, s.Core = ReasonSignalled, ex.status.Signal(), ex.status.CoreDump()
-	default:
+	} else {
 		s.Reason, s.ExitCode = ReasonExited, ex.status.ExitStatus()
 	}
 }
