@@ -85,25 +85,21 @@ func (s *snapshot) readTraces(list pickle.Value) error {
 		if k := s.h.Kind(entries); k != pickle.KindList && k != pickle.KindTuple {
 			return fmt.Errorf("device_traces: device %d: a %s, not a list", device, k)
 		}
+		if s.h.Len(entries) == 0 {
+			s.runs = append(s.runs, nil)
+			continue
+		}
 		if no, streamed := s.h.Run(entries); streamed {
-			if no >= len(s.t.runs) { // an empty list that was prepared for streaming
-				s.runs = append(s.runs, nil)
-				continue
-			}
 			s.runs = append(s.runs, s.t.runs[no])
 			continue
 		}
-		no := len(s.t.runs)
+		no := max(len(s.t.runs), s.h.Runs())
 		for i := range s.h.Len(entries) {
 			if _, err := s.t.Item(s.h, no, s.h.Item(entries, i)); err != nil {
 				return fmt.Errorf("device_traces: device %d: %w", device, err)
 			}
 		}
-		if no < len(s.t.runs) {
-			s.runs = append(s.runs, s.t.runs[no])
-		} else {
-			s.runs = append(s.runs, nil)
-		}
+		s.runs = append(s.runs, s.t.runs[no])
 	}
 	return nil
 }

@@ -137,3 +137,6 @@ func (h *Heap) TextOf(n uint32) string {
 	}
 	return h.strs[n-1]
 }
+
+// Runs returns how many lists were streamed.
+func (h *Heap) Runs() int { return h.runs }
