@@ -201,10 +201,7 @@ func (a *Allocator) allocBlock(r *request, retry bool) uint32 {
 	if retry {
 		a.st.retries++
 	}
-	if a.hasLimit && a.heldBytes+r.segment > a.limitBytes {
-		if a.cfg.refuseBeforeMalloc {
-			a.st.rejected++
-		}
+	if a.overLimit(r) {
 		return 0
 	}
 	pp := r.set.pool.private
@@ -236,4 +233,10 @@ func (a *Allocator) allocBlock(r *request, retry bool) uint32 {
 	}
 	a.st.deviceAllocs++
 	return i
+}
+
+// overLimit reports whether the memory fraction forbids the segment of the request. Expandable segments are held to it too,
+// although they may map less.
+func (a *Allocator) overLimit(r *request) bool {
+	return a.hasLimit && a.heldBytes+r.segment > a.limitBytes
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/gpubench/gpubench/trace"
 )
 
-// Allocator is the caching allocator of one device (DeviceCachingAllocator). Make one with Description.New.
+// Allocator is the caching allocator of one device (DeviceCachingAllocator). Make one with Description().New.
 type Allocator struct {
 	dev        backends.Device
 	vm         backends.VirtualMemory // nil when the device has none
@@ -56,7 +56,7 @@ type Options struct {
 	MemoryFraction float64 `json:"memory_fraction"` // set_per_process_memory_fraction before the first event; 0 = not called
 }
 
-// open is Description.New.
+// open is what Description().New calls.
 func open(env *sdk.Env) (*Allocator, error) {
 	a := &Allocator{dev: env.Device, streams: env.Streams}
 	if err := sdk.DecodeOptions(env.Options, &a.opts); err != nil {

@@ -49,7 +49,7 @@ func BenchmarkAllocator(b *testing.B) {
 		{"streams", "streams-tight-default", "", 8 * gib},
 	} {
 		b.Run(l.name, func(b *testing.B) {
-			goldentest.Bench(b, pytorch.Describe(), l.options, recordedScript(b, l.recording, l.capacity))
+			goldentest.Bench(b, pytorch.Description(), l.options, recordedScript(b, l.recording, l.capacity))
 		})
 	}
 	for _, name := range []string{"training-tight", "serving", "adversary-tight"} {
@@ -59,10 +59,10 @@ func BenchmarkAllocator(b *testing.B) {
 				b.Fatal(err)
 			}
 			s.CapacityBytes *= 2
-			goldentest.Bench(b, pytorch.Describe(), "", s)
+			goldentest.Bench(b, pytorch.Description(), "", s)
 		})
 	}
 	b.Run("script-powerlaw-1M", func(b *testing.B) {
-		goldentest.Bench(b, pytorch.Describe(), "", goldentest.PowerLaw(1_000_000, 20_000, 1))
+		goldentest.Bench(b, pytorch.Description(), "", goldentest.PowerLaw(1_000_000, 20_000, 1))
 	})
 }

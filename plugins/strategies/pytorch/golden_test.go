@@ -129,7 +129,7 @@ func newGoldenPlayer(t *testing.T, h goldenHeader) *goldenPlayer {
 	for i := range 64 {
 		env.Streams = append(env.Streams, uint64(i))
 	}
-	s, err := pytorch.Describe().New(env)
+	s, err := pytorch.Description().New(env)
 	if err != nil {
 		t.Fatal(err)
 	}

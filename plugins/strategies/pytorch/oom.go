@@ -70,6 +70,9 @@ type OOM struct {
 // outOfMemory takes down the figures of a failure (the end of malloc).
 func (a *Allocator) outOfMemory(r *request) {
 	a.st.ooms++
+	if a.cfg.refuseBeforeMalloc && a.overLimit(r) {
+		a.st.rejected++
+	}
 	free, total := a.dev.MemInfo()
 	private := uint64(0)
 	for _, pp := range a.private {

@@ -29,8 +29,8 @@ const optionsSchema = `{
   }
 }`
 
-// Describe returns the strategy's description.
-func Describe() sdk.Description {
+// Description returns the strategy's description.
+func Description() sdk.Description {
 	return sdk.Description{
 		Name:    Name,
 		Version: "1.0.0",
