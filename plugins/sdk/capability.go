@@ -44,7 +44,7 @@ func capabilityOf[T any](d backends.Device, c Capability) T {
 			return none
 		}
 	}
-	t, ok := d.(T)
+	t, ok := backends.As[T](d) // through decorators
 	if !ok {
 		return none
 	}
