@@ -155,6 +155,7 @@ func (c *conversion) emit(x *emitter, start []segment, sets *liveSets) error {
 	if c.r.n == 0 {
 		return nil
 	}
+	c.b.Reserve(sets.events(), c.r.at(0).flags&entryTimed != 0, true)
 	return x.run()
 }
 

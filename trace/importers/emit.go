@@ -104,6 +104,7 @@ func (x *emitter) run() error {
 		return err
 	}
 	for i := 0; i < x.r.n; i++ {
+		x.r.done(i)
 		e := x.r.at(i)
 		x.clock(e)
 		if err := x.annotate(e); err != nil {

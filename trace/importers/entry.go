@@ -88,9 +88,17 @@ type run struct {
 	chunks  [][]entry
 	n       int
 	unknown map[string]int // actions that are not known, counted
+	shared  bool           // the list stands in the file more than once
 }
 
 func (r *run) at(i int) *entry { return &r.chunks[i/chunkEntries][i%chunkEntries] }
+
+// done lets go of the chunks before entry i, unless two devices share the entries.
+func (r *run) done(i int) {
+	if k := i / chunkEntries; k > 0 && !r.shared {
+		r.chunks[k-1] = nil
+	}
+}
 
 func (r *run) add(e entry) {
 	if r.n%chunkEntries == 0 {

@@ -81,6 +81,12 @@ func walk(r *run, final []segment, f *findings) *liveSets {
 	return s
 }
 
+// events estimates how many events the entries become: a late free has three, and something is left for trims and marks.
+func (s *liveSets) events() int {
+	f := &s.facts
+	return int(f.Allocs+f.Frees+f.FailedAllocs) + 3*s.deferred + int(f.SegmentFrees+f.SegmentUnmaps)/2 + 64
+}
+
 func (s *liveSets) alloc(i int, e *entry) {
 	s.facts.Allocs++
 	if v := s.live.Get(e.addr); v > liveDead {

@@ -90,6 +90,9 @@ func (s *snapshot) readTraces(list pickle.Value) error {
 			continue
 		}
 		if no, streamed := s.h.Run(entries); streamed {
+			for _, r := range s.runs {
+				s.t.runs[no].shared = s.t.runs[no].shared || r == s.t.runs[no]
+			}
 			s.runs = append(s.runs, s.t.runs[no])
 			continue
 		}

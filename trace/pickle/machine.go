@@ -21,6 +21,7 @@ func Read(r io.Reader, o Options) (*Heap, Value, error) {
 	if err != nil {
 		return nil, 0, &Error{Offset: m.opAt, Op: m.op, Err: err}
 	}
+	h.forget()
 	return h, h.resolve(v), nil
 }
 

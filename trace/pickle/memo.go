@@ -62,3 +62,9 @@ func (h *Heap) memoGet(i uint64) (Value, bool) {
 }
 
 func (h *Heap) memoSet(i uint64, v Value) { h.memo[i/memoChunk][i%memoChunk] = v }
+
+// forget lets go of what only reading needs.
+func (h *Heap) forget() {
+	h.memo, h.sparseMemo, h.memoLen = nil, nil, 0
+	h.spare = [2][]uint32{}
+}
