@@ -29,6 +29,7 @@ type guarded struct {
 	config guard.Config
 	name   string
 
+	started chan struct{} // closed when Start has been called and process is set, or is nil for good
 	process *guard.Process
 	stdout  *io.PipeReader
 	bad     atomic.Pointer[badHandshake]
@@ -45,6 +46,7 @@ type badHandshake struct {
 
 // Start starts the guard.
 func (g *guarded) Start(context.Context) error {
+	defer close(g.started)
 	p, err := guard.Start(g.config)
 	if err != nil {
 		return err

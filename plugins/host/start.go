@@ -216,7 +216,7 @@ func (p *Plugin) configure(files []*os.File) {
 	if len(p.spec.Files) > 0 {
 		extra = append(extra, fmt.Sprintf("%s=%d", wire.EnvSlotFD, p.firstFileFD))
 	}
-	p.run = &guarded{name: p.name, config: guard.Config{
+	p.run = &guarded{name: p.name, started: make(chan struct{}), config: guard.Config{
 		Guard:            p.spec.Guard,
 		Path:             p.spec.Path,
 		Args:             p.spec.Args,
@@ -274,6 +274,14 @@ func (p *Plugin) connect(ctx context.Context) (*grpc.ClientConn, error) {
 		}
 		return r.conn, nil
 	case <-ctx.Done():
+		select { // before the process exists it cannot be killed
+		case <-p.run.started:
+		case r := <-done:
+			done <- r
+		}
+		if p.run.process == nil {
+			return nil, p.startFault(ctx, (<-done).err)
+		}
 		err := p.startFault(ctx, ctx.Err()) // kills the process, and with it the connection
 		<-done
 		return nil, err
