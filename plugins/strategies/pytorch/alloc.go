@@ -112,7 +112,7 @@ func (a *Allocator) findExpandable(set *freeSet, i uint32) uint32 {
 // reach is the size a free block can grow to.
 func (a *Allocator) reach(i uint32) uint64 {
 	b := &a.blocks[i]
-	if b.next != 0 && a.blocks[b.next].state == blockUnmapped {
+	if b.next != 0 && a.blocks[b.next].state == blockUnmapped && !a.segments[b.seg].closed {
 		return b.size + a.blocks[b.next].size
 	}
 	return b.size

@@ -30,6 +30,7 @@ type Allocator struct {
 	sparePools []*privatePool
 	routing    []sdk.Pool   // captures_underway, oldest first
 	segments   []expSegment // [0] is none
+	adopted    []adoptedRange
 	toUnmap    []uint32
 
 	queues    []eventQueue // by stream
@@ -62,14 +63,9 @@ func open(env *sdk.Env) (*Allocator, error) {
 	if err := sdk.DecodeOptions(env.Options, &a.opts); err != nil {
 		return nil, fmt.Errorf("%s: %w", Name, err)
 	}
-	info := env.Device.Info()
-	a.totalBytes = info.TotalBytes
-	if info.VirtualMemory {
-		a.vm, _ = env.Device.(backends.VirtualMemory)
-	}
-	if info.StreamEvents {
-		a.ev, _ = env.Device.(backends.Streams)
-	}
+	a.totalBytes = env.Device.Info().TotalBytes
+	a.vm, _ = backends.As[backends.VirtualMemory](env.Device)
+	a.ev, _ = backends.As[backends.Streams](env.Device)
 	var err error
 	if a.rules, err = rulesOf(a.opts.Version, a.opts.Conf); err != nil {
 		return nil, fmt.Errorf("%s: %w", Name, err)
@@ -94,7 +90,7 @@ func (a *Allocator) begin() error {
 	a.sets = append(a.sets[:0], nil)
 	a.segments = append(a.segments[:0], expSegment{})
 	a.useNodes = append(a.useNodes[:0], useNode{})
-	a.deadBlocks, a.spareUses = 0, 0
+	a.deadBlocks, a.spareUses, a.adopted = 0, 0, nil
 	a.spareSets, a.sparePools, a.private = nil, nil, nil
 	a.small, a.large = pool{kind: PoolSmall}, pool{kind: PoolLarge}
 	a.routing, a.deferred, a.queues, a.waiting = a.routing[:0], a.deferred[:0], a.queues[:0], 0
@@ -212,8 +208,7 @@ func (a *Allocator) giveAllBack() error {
 				a.dropPage(sg, p)
 			}
 		}
-		a.check("unreserve", a.vm.Unreserve(sg.base, sg.size))
-		sg.inUse = false
+		a.unreserve(sg)
 	}
 	return a.opErr
 }

@@ -10,6 +10,8 @@ type expSegment struct {
 	base, size, page uint64
 	pages            []backends.PhysID // handles_, as far up as ever mapped; 0 = no memory
 	inUse            bool
+	adopted          bool // came with a start state: the device does not know it as a reservation
+	closed           bool // adopted, and the device cannot map here: no growth
 }
 
 // reservationBytes is the size of a reservation: an eighth more than the device has, in whole pages
@@ -20,12 +22,23 @@ func (a *Allocator) reservationBytes(page uint64) uint64 {
 }
 
 // allocExpandable is try_allocate_expandable_block: a free block of at least size bytes, grown from what is mapped, out
-// of the free set. After a failure what was mapped stays mapped.
+// of the free set. After a failure what was mapped stays mapped. Only the reservation of a start state can turn out to be
+// closed to growth on the way; then the search begins again.
 func (a *Allocator) allocExpandable(set *freeSet, size uint64) uint32 {
-	i := a.findRoom(set, size)
-	if i == 0 {
-		return 0
+	for {
+		c := a.findRoom(set, size)
+		if c == 0 {
+			return 0
+		}
+		sg := a.blocks[c].seg
+		if i := a.grow(set, c, size); i != 0 || !a.segments[sg].closed {
+			return i
+		}
 	}
+}
+
+// grow maps memory behind candidate i until it has size bytes.
+func (a *Allocator) grow(set *freeSet, i uint32, size uint64) uint32 {
 	if b := &a.blocks[i]; b.state == blockUnmapped {
 		if i = a.mapBlock(i, min(b.size, size)); i == 0 {
 			return 0
@@ -48,6 +61,9 @@ func (a *Allocator) findRoom(set *freeSet, size uint64) uint32 {
 		return i != 0 && (a.blocks[i].state == blockFree || a.blocks[i].state == blockUnmapped)
 	}
 	for _, c := range set.unmapped {
+		if a.segments[a.blocks[c].seg].closed {
+			continue
+		}
 		if p := a.blocks[c].prev; allocatable(p) {
 			c = p
 		}
@@ -81,18 +97,24 @@ func (a *Allocator) reserve(set *freeSet) uint32 {
 
 // newSegment enters a reservation as one unmapped block.
 func (a *Allocator) newSegment(set *freeSet, base, size, page uint64) uint32 {
-	k := 0
-	for k = 1; k < len(a.segments) && a.segments[k].inUse; k++ {
-	}
-	if k == len(a.segments) {
-		a.segments = append(a.segments, expSegment{})
-	}
+	k := a.segmentSlot()
 	sg := &a.segments[k]
 	*sg = expSegment{base: base, size: size, page: page, pages: sg.pages[:0], inUse: true}
 	i := a.newBlock()
-	a.blocks[i] = block{addr: base, size: size, set: set.index, seg: uint32(k), state: blockUnmapped}
+	a.blocks[i] = block{addr: base, size: size, set: set.index, seg: k, state: blockUnmapped}
 	set.insertUnmapped(a.blocks, i)
 	return i
+}
+
+// segmentSlot returns the index of an unused record.
+func (a *Allocator) segmentSlot() uint32 {
+	for k := 1; k < len(a.segments); k++ {
+		if !a.segments[k].inUse {
+			return uint32(k)
+		}
+	}
+	a.segments = append(a.segments, expSegment{})
+	return uint32(len(a.segments) - 1)
 }
 
 // mapBlock is map_block: memory behind the first want bytes of an unmapped block, in whole pages; the mapped part joins
@@ -159,7 +181,11 @@ func (a *Allocator) giveBackPages(sg *expSegment, first, created, mapped int, wh
 		a.check("release", a.vm.Release(sg.pages[k]))
 		sg.pages[k] = 0
 	}
-	if !st.OutOfMemory() {
+	switch {
+	case st.OutOfMemory():
+	case sg.adopted && what == "map" && st == trace.CallInvalidValue:
+		sg.closed = true
+	default:
 		a.deviceFailed(what, st)
 	}
 }
@@ -233,16 +259,27 @@ func (a *Allocator) dropSegment(i uint32) {
 	if b.state != blockUnmapped {
 		return
 	}
-	sg := &a.segments[b.seg]
 	a.sets[b.set].removeUnmapped(a.blocks, i)
-	a.check("unreserve", a.vm.Unreserve(sg.base, sg.size))
-	sg.inUse = false
+	a.unreserve(&a.segments[b.seg])
 	a.dropBlock(i)
 }
 
 // dropPage takes the memory from behind page k (ExpandableSegment::unmapHandles).
 func (a *Allocator) dropPage(sg *expSegment, k int) {
-	a.check("unmap", a.vm.Unmap(sg.base+uint64(k)*sg.page, sg.page))
-	a.check("release", a.vm.Release(sg.pages[k]))
+	addr := sg.base + uint64(k)*sg.page
+	if sg.pages[k] == adoptedPage {
+		a.dropAdopted(addr, sg.page)
+	} else {
+		a.check("unmap", a.vm.Unmap(addr, sg.page))
+		a.check("release", a.vm.Release(sg.pages[k]))
+	}
 	sg.pages[k] = 0
+}
+
+// unreserve gives the addresses of a segment back (the destructor of ExpandableSegment).
+func (a *Allocator) unreserve(sg *expSegment) {
+	if !sg.adopted {
+		a.check("unreserve", a.vm.Unreserve(sg.base, sg.size))
+	}
+	sg.inUse = false
 }

@@ -70,15 +70,20 @@ func (a *Allocator) Use(b *sdk.Block, s sdk.Stream) trace.Status {
 	if i == 0 {
 		return a.invalid(ErrNotLive)
 	}
-	bl := &a.blocks[i]
-	if s == a.sets[bl.set].stream {
+	if s == a.sets[a.blocks[i].set].stream {
 		return trace.StatusOK
 	}
+	a.addUse(i, s)
+	return trace.StatusOK
+}
+
+// addUse enters stream s in the set of block i.
+func (a *Allocator) addUse(i uint32, s sdk.Stream) {
 	capture := len(a.routing) > 0
-	for u := bl.uses; u != 0; u = a.useNodes[u].next {
+	for u := a.blocks[i].uses; u != 0; u = a.useNodes[u].next {
 		if n := &a.useNodes[u]; n.stream == s {
 			n.capture = n.capture || capture
-			return trace.StatusOK
+			return
 		}
 	}
 	u := a.spareUses
@@ -88,9 +93,8 @@ func (a *Allocator) Use(b *sdk.Block, s sdk.Stream) trace.Status {
 		a.useNodes = append(a.useNodes, useNode{})
 		u = uint32(len(a.useNodes) - 1)
 	}
-	a.useNodes[u] = useNode{next: bl.uses, stream: s, capture: capture}
-	bl.uses = u
-	return trace.StatusOK
+	a.useNodes[u] = useNode{next: a.blocks[i].uses, stream: s, capture: capture}
+	a.blocks[i].uses = u
 }
 
 // freeBlock is free_block: merge, and into the free set.
