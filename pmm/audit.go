@@ -216,3 +216,13 @@ func (m *Model) auditFree(c *node) {
 		m.audit.breach(28, "the last child 0x%x is freed without the mutex", c.addr)
 	}
 }
+
+// Breaches returns the rules found broken inside calls since Audit: what Check reports before it looks at the state.
+func (m *Model) Breaches() []Violation {
+	if m.audit == nil {
+		return nil
+	}
+	m.audit.mu.Lock()
+	defer m.audit.mu.Unlock()
+	return m.audit.breaches
+}

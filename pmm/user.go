@@ -108,11 +108,12 @@ func (m *Model) splitDownLocked(n int32, target uint8, lastAddr uint64, injected
 	return OK
 }
 
-// MergeableLocked reports whether all leaves below n have the same state, owner and HMM mark, none being free.
+// mergeableLocked reports whether all leaves below n have the same state, owner and HMM mark, none being free or in the
+// lazy-free queue.
 func (m *Model) mergeableLocked(n int32) bool {
 	leaf := m.firstLeaf(n)
 	a := m.nodes[leaf]
-	if a.state != Allocated && a.state != TempPinned {
+	if (a.state != Allocated && a.state != TempPinned) || a.list == lazyList {
 		return false
 	}
 	for leaf = m.nextLeaf(n, leaf); leaf != 0; leaf = m.nextLeaf(n, leaf) {
@@ -120,7 +121,7 @@ func (m *Model) mergeableLocked(n int32) bool {
 		if c.state != a.state || (c.state == Allocated && c.block != a.block) || (c.flags^a.flags)&flagReferenced != 0 {
 			return false
 		}
-		if c.list != noList {
+		if c.list == lazyList {
 			return false
 		}
 	}

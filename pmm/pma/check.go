@@ -44,3 +44,31 @@ func (f *Frames) CopyFrom(o *Frames) {
 	f.head = 0
 	f.scrubEnd = o.scrubEnd
 }
+
+// Reset makes every frame free, as New does.
+func (f *Frames) Reset() {
+	for i := range f.free {
+		f.put(i, rootMask&^f.free[i])
+	}
+	clear(f.unpinned)
+	clear(f.evicting)
+	clear(f.scrubbing)
+	f.n = Counts{Free: f.cfg.Roots * FramesPerRoot}
+	f.jobs, f.head, f.scrubEnd = f.jobs[:0], 0, 0
+}
+
+// LoadRoot sets the state of one root of a device that has been Reset: the frames of free stay free, the others become
+// unpinned or pinned.
+func (f *Frames) LoadRoot(root int, free uint32, unpinned bool) {
+	used := rootMask &^ free
+	if used == 0 {
+		return
+	}
+	f.take(root, used)
+	if unpinned {
+		f.unpinned[root] = used
+		f.n.Unpinned += bits.OnesCount32(used)
+		return
+	}
+	f.n.Pinned += bits.OnesCount32(used)
+}
