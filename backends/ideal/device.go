@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/gpubench/gpubench/backends"
+	"github.com/gpubench/gpubench/backends/internal/streams"
 	"github.com/gpubench/gpubench/internal/addrmap"
 	"github.com/gpubench/gpubench/internal/blocks"
 	"github.com/gpubench/gpubench/trace"
@@ -29,7 +30,36 @@ type Config struct {
 	Contiguous bool   // mallocs must end at or below TotalBytes
 	Packed     bool   // malloc addresses and charges by PackedBytes instead of PageBytes
 	Name       string // for Info; "ideal" if empty
+	Memory     Memory // where physical memory comes from; a budget of TotalBytes if nil
 }
+
+// Memory is the physical memory behind the addresses. It decides alone whether a call runs out of memory.
+type Memory interface {
+	// Take takes bytes, a multiple of PageBytes (of PackedBytes with Config.Packed); false when there are not enough. The
+	// token is the memory's own and comes back with Give.
+	Take(bytes uint64) (token uint32, ok bool)
+	// Give gives back what Take took.
+	Give(bytes uint64, token uint32)
+	// FreeBytes is what could be taken at once.
+	FreeBytes() uint64
+	// Reset gives everything back.
+	Reset()
+}
+
+// budget is memory of which only the sum matters.
+type budget struct{ total, charged uint64 }
+
+func (b *budget) Take(bytes uint64) (uint32, bool) {
+	if bytes > b.total-b.charged {
+		return 0, false
+	}
+	b.charged += bytes
+	return 0, true
+}
+
+func (b *budget) Give(bytes uint64, _ uint32) { b.charged -= bytes }
+func (b *budget) FreeBytes() uint64           { return b.total - b.charged }
+func (b *budget) Reset()                      { b.charged = 0 }
 
 // Device implements backends.Device, VirtualMemory, Streams, StreamControl, Clocked, FaultInjector, Resetter
 // and SegmentAdopter.
@@ -37,11 +67,11 @@ type Config struct {
 type Device struct {
 	cfg     Config
 	unit    uint64 // granularity of Malloc
-	charged uint64
+	memory  Memory
 	mallocs *blocks.Space
 	nowNs   uint64
 	fail    uint64 // calls until the one that fails; 0 = none
-	streams
+	streams.Streams
 	virtual
 }
 
@@ -53,7 +83,10 @@ func New(cfg Config) (*Device, error) {
 	if cfg.TotalBytes >= VirtualBase {
 		return nil, fmt.Errorf("ideal device: %d bytes is more than the address range of mallocs, %d bytes", cfg.TotalBytes, VirtualBase)
 	}
-	d := &Device{cfg: cfg, unit: PageBytes}
+	d := &Device{cfg: cfg, unit: PageBytes, memory: cfg.Memory}
+	if d.memory == nil {
+		d.memory = &budget{total: cfg.TotalBytes}
+	}
 	if cfg.Packed {
 		d.unit = PackedBytes
 	}
@@ -82,9 +115,9 @@ func (d *Device) Info() backends.Info {
 	return info
 }
 
-// MemInfo returns the budget less what is charged, and the budget.
+// MemInfo returns the free and the total bytes of the physical memory.
 func (d *Device) MemInfo() (freeBytes, totalBytes uint64) {
-	return d.cfg.TotalBytes - d.charged, d.cfg.TotalBytes
+	return d.memory.FreeBytes(), d.cfg.TotalBytes
 }
 
 // Malloc takes size bytes at the lowest address where they fit.
@@ -96,14 +129,16 @@ func (d *Device) Malloc(size uint64) (uint64, trace.CallStatus) {
 		return 0, invalidOrTooLarge(size)
 	}
 	n := roundUp(size, d.unit)
-	if n > d.cfg.TotalBytes-d.charged {
+	token, ok := d.memory.Take(n)
+	if !ok {
 		return 0, trace.CallOutOfMemory
 	}
 	addr, ok := d.mallocs.Take(n)
 	if !ok {
+		d.memory.Give(n, token)
 		return 0, trace.CallOutOfMemory
 	}
-	d.charged += n
+	d.mallocs.SetUser(addr, token)
 	return addr, trace.CallOK
 }
 
@@ -116,11 +151,11 @@ func (d *Device) Free(addr uint64) trace.CallStatus {
 		}
 		space = d.space
 	}
-	size, ok := space.Give(addr)
+	size, token, ok := space.Give(addr)
 	if !ok {
 		return trace.CallInvalidValue
 	}
-	d.charged -= size
+	d.memory.Give(size, token)
 	return trace.CallOK
 }
 
@@ -131,9 +166,6 @@ func (d *Device) Adopt(addr, size uint64) trace.CallStatus {
 		return trace.CallInvalidValue
 	}
 	n := roundUp(size, d.unit)
-	if n > d.cfg.TotalBytes-d.charged {
-		return trace.CallOutOfMemory
-	}
 	space := d.mallocs
 	if addr >= VirtualBase {
 		space = d.space
@@ -141,7 +173,12 @@ func (d *Device) Adopt(addr, size uint64) trace.CallStatus {
 	if !space.TakeAt(addr, n) {
 		return trace.CallInvalidValue
 	}
-	d.charged += n
+	token, ok := d.memory.Take(n)
+	if !ok {
+		space.Give(addr)
+		return trace.CallOutOfMemory
+	}
+	space.SetUser(addr, token)
 	return trace.CallOK
 }
 
@@ -169,9 +206,10 @@ func (d *Device) injected() bool {
 
 // Reset returns to the state after New.
 func (d *Device) Reset() {
-	d.charged, d.nowNs, d.fail = 0, 0, 0
+	d.nowNs, d.fail = 0, 0
+	d.memory.Reset()
 	d.mallocs.Reset()
-	d.streams.reset()
+	d.ResetStreams()
 	d.virtual.reset()
 }
 
@@ -222,6 +260,7 @@ type reservation struct {
 
 type physical struct {
 	size     uint64 // 0 = not in use
+	token    uint32
 	mappings uint32
 	released bool
 	gen      uint32

@@ -89,10 +89,10 @@ func (d *Device) Create(size uint64) (backends.PhysID, trace.CallStatus) {
 	if size == 0 || size%PageBytes != 0 {
 		return 0, trace.CallInvalidValue
 	}
-	if size > d.cfg.TotalBytes-d.charged {
+	token, ok := d.memory.Take(size)
+	if !ok {
 		return 0, trace.CallOutOfMemory
 	}
-	d.charged += size
 	var i uint32
 	if n := len(d.freePhys); n > 0 {
 		i = d.freePhys[n-1]
@@ -102,7 +102,7 @@ func (d *Device) Create(size uint64) (backends.PhysID, trace.CallStatus) {
 		d.phys = append(d.phys, physical{})
 	}
 	p := &d.phys[i]
-	*p = physical{size: size, gen: p.gen}
+	*p = physical{size: size, token: token, gen: p.gen}
 	return backends.PhysID(uint64(p.gen)<<32 | uint64(i+1)), trace.CallOK
 }
 
@@ -132,7 +132,7 @@ func (d *Device) collect(i uint32) {
 	if !p.released || p.mappings != 0 {
 		return
 	}
-	d.charged -= p.size
+	d.memory.Give(p.size, p.token)
 	*p = physical{gen: p.gen + 1}
 	d.freePhys = append(d.freePhys, i)
 }

@@ -275,7 +275,7 @@ func TestSpaceTakeAt(t *testing.T) {
 			},
 			"give": func(t *rapid.T) {
 				addr := rapid.Uint64Range(base, base+units).Draw(t, "addr")
-				size, ok := s.Give(addr)
+				size, _, ok := s.Give(addr)
 				if want, is := live[addr]; ok != is || size != want {
 					t.Fatalf("Give(%d) = %d, %v; want %d, %v", addr, size, ok, want, is)
 				}

@@ -47,6 +47,7 @@ func (s *Space) Take(size uint64) (addr uint64, ok bool) {
 		s.holes.Update(s.t, i)
 		i = low
 	}
+	s.t.B[i].User = 0
 	addr = s.t.B[i].Addr
 	s.taken.Put(addr, i)
 	return addr, true
@@ -68,6 +69,7 @@ func (s *Space) TakeAt(addr, size uint64) bool {
 		s.holes.Insert(s.t, s.freeBlock(s.t.SplitHigh(i, size)))
 	}
 	s.t.B[i].Free = false
+	s.t.B[i].User = 0
 	s.taken.Put(addr, i)
 	return true
 }
@@ -78,15 +80,18 @@ func (s *Space) Size(addr uint64) (size uint64, ok bool) {
 	return s.t.B[i].Size, i != None
 }
 
-// Give gives back the range taken at addr and returns its size; false when none starts there.
-func (s *Space) Give(addr uint64) (size uint64, ok bool) {
+// SetUser notes a number of the owner's with the range taken at addr, which must be one. It is 0 at first.
+func (s *Space) SetUser(addr uint64, user uint32) { s.t.B[s.taken.Get(addr)].User = user }
+
+// Give gives back the range taken at addr and returns its size and the owner's number; false when none starts there.
+func (s *Space) Give(addr uint64) (size uint64, user uint32, ok bool) {
 	i := s.taken.Delete(addr)
 	if i == None {
-		return 0, false
+		return 0, 0, false
 	}
-	size = s.t.B[i].Size
+	size, user = s.t.B[i].Size, s.t.B[i].User
 	FreeIntoTree(s.t, &s.holes, i)
-	return size, true
+	return size, user, true
 }
 
 // Largest returns the size of the largest free range.
