@@ -30,6 +30,8 @@ type Plugins struct {
 	Args    []string // that make it serve as a plugin
 	Backend Executable
 	Stderr  io.Writer // gets what plugins say; nil keeps only the last 64 KiB with a fault
+
+	described map[Executable]*host.Description
 }
 
 // Executable is a plugin executable; the zero value is the built-in one.
@@ -154,6 +156,9 @@ func (s *pluginSession) open(ctx context.Context, timing Timing) error {
 	}
 	var err error
 	s.opened, err = s.strategy.Open(ctx, req)
+	if errors.Is(err, host.ErrNoMemory) {
+		err = fmt.Errorf("%w: %w", ErrNoArena, err)
+	}
 	s.next = 0
 	return err
 }
@@ -254,8 +259,11 @@ func (s *pluginSession) Stop() {
 	}
 }
 
-// Describe starts an executable, asks what it serves, and ends it.
+// Describe starts an executable, asks what it serves, and ends it; it asks each executable once.
 func (p *Plugins) Describe(ctx context.Context, e Executable) (*host.Description, error) {
+	if d := p.described[e]; d != nil {
+		return d, nil
+	}
 	spec := host.Spec{Path: e.Path, SHA256: e.SHA256, Stderr: p.Stderr}
 	if e.Path == "" {
 		spec.Path, spec.Args = p.Self, p.Args
@@ -265,6 +273,10 @@ func (p *Plugins) Describe(ctx context.Context, e Executable) (*host.Description
 		return nil, err
 	}
 	d := pl.Describe()
+	if p.described == nil {
+		p.described = map[Executable]*host.Description{}
+	}
+	p.described[e] = d
 	sctx, cancel := context.WithTimeout(ctx, stopDeadline)
 	defer cancel()
 	return d, pl.Stop(sctx)

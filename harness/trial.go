@@ -106,7 +106,7 @@ func (x *trialRun) config(info SessionInfo) ledger.Config {
 	cfg := ledger.Config{
 		Extras: t.Extras, Strings: t.Strings, DeviceTotalBytes: info.Device.TotalBytes, DevicePageBytes: info.Device.PageBytes,
 		AlignmentBytes: x.cont.Alignment, MemInfoExact: info.Device.Deterministic, ModelledTime: info.Device.ModelledTime,
-		TickNs: info.TickNs, ClockCostTicks: uint32(info.Clock.CostNs/info.TickNs + 0.5), ClockCostSubtracted: true,
+		TickNs: info.TickNs, ClockCostTicks: uint32(info.Clock.CostNs/info.TickNs + 0.5),
 	}
 	if info.Restored {
 		cfg.Start = t.Start
