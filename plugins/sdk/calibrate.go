@@ -94,14 +94,22 @@ func (nullStrategy) Alloc(r *Request, b *Block) trace.Status {
 func (nullStrategy) Free(*Block, Stream) trace.Status { return trace.StatusOK }
 func (nullStrategy) Close() error                     { return nil }
 
+// nullBytes is small enough for a strategy to build its tables quickly and large enough for any default option.
+const nullBytes = 1 << 30
+
 // nullDevice answers every call and keeps nothing.
 type nullDevice struct{}
 
 func (nullDevice) Info() backends.Info {
-	return backends.Info{Name: "null", TotalBytes: 1 << 40, PageBytes: 2 << 20, Deterministic: true}
+	return backends.Info{Name: "null", TotalBytes: nullBytes, PageBytes: 2 << 20, Deterministic: true}
 }
-func (nullDevice) MemInfo() (uint64, uint64)                { return 1 << 40, 1 << 40 }
+func (nullDevice) MemInfo() (uint64, uint64)                { return nullBytes, nullBytes }
 func (nullDevice) Malloc(uint64) (uint64, trace.CallStatus) { return 2 << 20, trace.CallOK }
 func (nullDevice) Free(uint64) trace.CallStatus             { return trace.CallOK }
 func (nullDevice) NowNs() uint64                            { return 0 }
 func (nullDevice) Close() error                             { return nil }
+
+// discardLog takes notes and keeps none.
+type discardLog struct{}
+
+func (discardLog) Note(trace.Call) {}

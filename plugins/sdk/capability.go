@@ -28,27 +28,16 @@ type selective interface {
 	Has(c Capability) bool
 }
 
-// capabilityOf returns d as the optional interface T, or nil if d has it not.
+// capabilityOf returns d, or what it decorates, as the optional interface T; nil if it has it not.
 func capabilityOf[T any](d backends.Device, c Capability) T {
 	var none T
 	if s, ok := d.(selective); ok && !s.Has(c) {
 		return none
 	}
-	switch c {
-	case CapVirtualMemory:
-		if !d.Info().VirtualMemory {
-			return none
-		}
-	case CapStreams:
-		if !d.Info().StreamEvents {
-			return none
-		}
+	if t, ok := backends.As[T](d); ok {
+		return t
 	}
-	t, ok := backends.As[T](d) // through decorators
-	if !ok {
-		return none
-	}
-	return t
+	return none
 }
 
 // DeviceCapabilities returns what d has.

@@ -15,6 +15,7 @@ const programCalls = 4
 type Executor struct {
 	runner *Runner
 	window *wire.Window
+	reader *wire.Reader
 	result wire.Result
 	frozen *trace.Trace // the program in progress
 }
@@ -51,7 +52,7 @@ func (x *Executor) Execute(t *trace.Trace, keep bool) (*wire.Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		d, err := x.window.Reader().Drain(first)
+		d, err := x.reader.Drain(first)
 		if err != nil {
 			return nil, err
 		}
@@ -73,6 +74,6 @@ func (x *Executor) fit(n uint64) error {
 	if err != nil {
 		return err
 	}
-	x.window = w
+	x.window, x.reader = w, w.Reader()
 	return nil
 }

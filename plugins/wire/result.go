@@ -52,3 +52,8 @@ func DecodeResult(b []byte, events int, r *Result) error {
 	r.Calls, _ = take(r.Calls, int(calls), b)
 	return nil
 }
+
+// ResultBytes returns the length of r as raw bytes.
+func ResultBytes(r *Result) int {
+	return ResultHeaderBytes + len(r.Outcomes)*trace.OutcomeBytes + len(r.Calls)*trace.CallBytes
+}

@@ -173,3 +173,6 @@ func (w *Window) End(s *Summary) {
 	h.loopCostMilliticks = s.LoopCostMilliticks
 	storeState(&h.state, StateDone)
 }
+
+// Published returns the counters as they stand.
+func (w *Window) Published() (outcomes, calls uint64) { return w.head.progress, w.head.calls }
