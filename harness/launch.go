@@ -229,7 +229,7 @@ func (s *pluginSession) closeCase(ctx context.Context, drain func(Window) error)
 		return err
 	}
 	if waiting > 0 && drain != nil {
-		if err := s.strategy.DrainCalls(ctx, s.next, func(calls []trace.Call) error { return drain(Window{Calls: calls}) }); err != nil {
+		if err := s.strategy.DrainCalls(ctx, s.next, func(calls []trace.Call) error { return drain(Window{First: s.next, Calls: calls}) }); err != nil {
 			return err
 		}
 	}

@@ -23,6 +23,7 @@ type progress struct {
 	tty     bool
 	verbose bool
 	every   int
+	told    map[string]bool // faults already shown, by case and text
 }
 
 func newProgress(cmd *cobra.Command, verbose bool) harness.Progress {
@@ -33,7 +34,7 @@ func newProgress(cmd *cobra.Command, verbose bool) harness.Progress {
 
 // Begin implements harness.Progress.
 func (p *progress) Begin(planned, done int) {
-	p.every = max(1, planned/plainLines)
+	p.every, p.told = max(1, planned/plainLines), map[string]bool{}
 	if p.tty {
 		p.bar = progressbar.NewOptions(planned, progressbar.OptionSetWriter(p.w), progressbar.OptionSetDescription("trials"),
 			progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond))
@@ -43,13 +44,15 @@ func (p *progress) Begin(planned, done int) {
 
 // Trial implements harness.Progress.
 func (p *progress) Trial(c *results.Case, t *results.Trial, done, planned int) {
-	if t.Fault != nil || p.verbose {
+	fresh := t.Fault != nil && !p.told[t.Case+t.Fault.Text]
+	if fresh || p.verbose {
 		if p.bar != nil {
 			_ = p.bar.Clear()
 		}
 		text := string(t.Status)
 		if t.Fault != nil {
 			text += ": " + t.Fault.Text
+			p.told[t.Case+t.Fault.Text] = true
 		}
 		fmt.Fprintf(p.w, "%s %s (%s) in %v: %s\n", t.ID, c.Label, c.Scope, time.Duration(t.TookNs).Round(time.Millisecond), text)
 	}
