@@ -40,21 +40,16 @@ func copyInto(b *Builder, t *Trace, from, to uint64) error {
 
 // copier adds events of one trace to the builder of another.
 type copier struct {
-	b    *Builder
-	t    *Trace
-	segs int
-	str  func(string) string // rewrites the tags; nil = as they are
+	b     *Builder
+	t     *Trace
+	segs  int
+	shift int64 // taken from every time
 }
 
 func (c *copier) stream(i uint16) uint16 { return c.b.Stream(c.t.Streams[i]) }
 func (c *copier) pool(i uint16) uint16   { return c.b.Pool(c.t.Pools[i]) }
 
-func (c *copier) tag(i uint32) uint32 {
-	if c.str != nil && i != 0 {
-		return c.b.String(c.str(c.t.Strings[i]))
-	}
-	return c.b.String(c.t.Strings[i])
-}
+func (c *copier) tag(i uint32) uint32 { return c.b.String(c.t.Strings[i]) }
 
 // state returns a copy of a state with the tables of the builder.
 func (c *copier) state(s *State) *State {
@@ -87,13 +82,7 @@ func (c *copier) segments(i uint64) error {
 // event adds event i.
 func (c *copier) event(i uint64) error {
 	t := c.t
-	if len(t.TimesNs) > 0 {
-		c.b.At(t.TimesNs[i])
-	}
-	if len(t.Recorded) > 0 && t.Recorded[i].Seen != 0 {
-		r := &t.Recorded[i]
-		c.b.Saw(r.Addr, r.Granted, r.Status == StatusFailed)
-	}
+	c.note(i)
 	ev := &t.Events[i]
 	x := t.extra(ev)
 	switch ev.Kind {
@@ -123,6 +112,17 @@ func (c *copier) event(i uint64) error {
 		return c.b.Prefetch(ev.Handle, Place(ev.Aux))
 	}
 	return c.plain(ev)
+}
+
+// note tells the builder the time and the recorded answer of event i.
+func (c *copier) note(i uint64) {
+	if len(c.t.TimesNs) > 0 {
+		c.b.At(c.t.TimesNs[i] - c.shift)
+	}
+	if len(c.t.Recorded) > 0 && c.t.Recorded[i].Seen != 0 {
+		r := &c.t.Recorded[i]
+		c.b.Saw(r.Addr, r.Granted, r.Status == StatusFailed)
+	}
 }
 
 // plain adds an event without a handle.

@@ -14,6 +14,7 @@ type frameTable struct {
 	ranks   []frameRank // by frame number
 	tags    indexOf[[tagFrames]uint32]
 	strings []string // text of the tags, made on demand
+	short   bool     // tags name functions only
 }
 
 // frame is one stack frame: numbers of strings of the heap, and the line.
@@ -174,7 +175,7 @@ func (t *frameTable) frameText(h *pickle.Heap, f frame) string {
 	if len(name) > maxFrameName {
 		name = strings.ToValidUTF8(name[:maxFrameName], "") + "…"
 	}
-	if file == "" || file == "??" {
+	if t.short || file == "" || file == "??" {
 		return name
 	}
 	if f.line <= 0 {

@@ -21,6 +21,8 @@ type Options struct {
 	Device *int   // only this device; nil = every device
 	Title  string // Meta.Title where the file states none; ImportFile takes the name of the file
 	Limits pickle.Limits
+	// ShortTags keeps of a stack the names of its functions only, without files and lines.
+	ShortTags bool
 	// Builder makes the builder of a device's trace; nil = trace.NewBuilder. With trace.CreateFile a trace of any length
 	// is streamed to disk. It is called once for each device, when its first record is met.
 	Builder func() (*trace.Builder, error)
@@ -228,6 +230,7 @@ func importSnapshot(r io.Reader, o Options) ([]Imported, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.t.frames.short = o.ShortTags
 	devices := s.devices()
 	if len(devices) == 0 {
 		devices = []int{0} // a snapshot of a program that never used its GPU

@@ -1,6 +1,7 @@
 package importers
 
 import (
+	"math"
 	"sort"
 
 	"github.com/gpubench/gpubench/internal/addrmap"
@@ -207,9 +208,17 @@ func (s *liveSets) end(final []segment) {
 	s.facts.LiveAtStartBytes = uint64(start)
 	s.facts.CoversPercent = 100
 	if all := s.peakBorn + s.peakInit + total; all > 0 && total > 0 {
-		s.facts.CoversPercent = 100 * float64(s.peakBorn) / float64(all)
+		s.facts.CoversPercent = percent(s.peakBorn, all)
 	}
 	sort.Slice(s.initials, func(i, j int) bool { return s.initials[i].addr < s.initials[j].addr })
+}
+
+// percent is part of all in percent, to two digits; less than all is never 100.
+func percent(part, all int) float64 {
+	if part >= all {
+		return 100
+	}
+	return min(99.99, math.Round(1e4*float64(part)/float64(all))/100)
 }
 
 // endBlock compares one live block of the final state; it reports whether the entries leave it live, too.

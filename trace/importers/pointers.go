@@ -124,7 +124,7 @@ func (p *pointerLog) realloc(addr, size uint64, a trace.AllocArgs) error {
 func (p *pointerLog) finish(warn func(format string, args ...any)) (skipped uint64) {
 	p.facts.CoversPercent = 100
 	if older := p.unknown - p.before; older > 0 && p.atPeak+older > 0 {
-		p.facts.CoversPercent = 100 * float64(p.atPeak) / float64(p.atPeak+older)
+		p.facts.CoversPercent = percent(p.atPeak, p.atPeak+older)
 	}
 	if p.unknown > 0 {
 		warn("skipped: %d frees of blocks allocated before the log began", p.unknown)

@@ -1,6 +1,7 @@
 package pickle
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -79,21 +80,23 @@ func (in *input) takeLong(n int) ([]byte, error) {
 	return out, nil
 }
 
-// line returns the bytes up to the next newline, without it.
+// line returns the bytes up to the next newline, without it, at most max.
 func (in *input) line(max int) ([]byte, error) {
 	var out []byte
 	for {
-		for i := in.pos; i < in.end; i++ {
-			if in.buf[i] == '\n' {
-				out = append(out, in.buf[in.pos:i]...)
-				in.pos = i + 1
-				return out, nil
-			}
+		part := in.buf[in.pos:in.end]
+		end := bytes.IndexByte(part, '\n')
+		if end >= 0 {
+			part = part[:end]
 		}
-		out = append(out, in.buf[in.pos:in.end]...)
-		in.pos = in.end
-		if len(out) > max {
+		if len(out)+len(part) > max {
 			return nil, overLimit("bytes in one string or number", int64(max))
+		}
+		out = append(out, part...)
+		in.pos += len(part)
+		if end >= 0 {
+			in.pos++
+			return out, nil
 		}
 		if err := in.fill(1); err != nil {
 			return nil, err
