@@ -15,7 +15,6 @@ import (
 
 	"github.com/gpubench/gpubench/backends/ideal"
 	"github.com/gpubench/gpubench/internal/testflags"
-	_ "github.com/gpubench/gpubench/internal/testflags" // -golden, -recordings
 	"github.com/gpubench/gpubench/plugins/sdk"
 	"github.com/gpubench/gpubench/plugins/strategies/pytorch"
 	"github.com/gpubench/gpubench/trace"
@@ -80,11 +79,18 @@ func openGolden(t testing.TB, path string) (goldenHeader, *json.Decoder) {
 // TestGolden replays every recording of the real allocator and compares each address, block size, driver call, statistic
 // and figure of an out-of-memory message.
 func TestGolden(t *testing.T) {
+	known := 0
+	defer func() {
+		if testflags.GoldenDir() == "" && known == 0 {
+			t.Error("no recordings in testdata")
+		}
+	}()
 	for _, path := range testflags.GoldenFiles(t, "testdata", func(name string) bool { return strings.HasSuffix(name, ".jsonl.gz") }) {
 		h, dec := openGolden(t, path)
 		if dec == nil {
 			continue
 		}
+		known++
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".jsonl.gz"), func(t *testing.T) {
 			p := newGoldenPlayer(t, h)
 			ops := 0

@@ -136,3 +136,22 @@ func FuzzSettings(f *testing.F) {
 		}
 	})
 }
+
+// TestConfOf: what a snapshot says beyond the settings string is added to it.
+func TestConfOf(t *testing.T) {
+	for _, c := range []struct {
+		recorded map[string]string
+		want     string
+	}{
+		{map[string]string{}, ""},
+		{map[string]string{"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True", "expandable_segments": "True"}, "expandable_segments:True"},
+		{map[string]string{"PYTORCH_CUDA_ALLOC_CONF": "", "expandable_segments": "True", "max_split_size": "-1", "garbage_collection_threshold": "0"},
+			"expandable_segments:True"},
+		{map[string]string{"PYTORCH_CUDA_ALLOC_CONF": "roundup_power2_divisions:4", "max_split_size": "134217728", "garbage_collection_threshold": "0.8"},
+			"roundup_power2_divisions:4,max_split_size_mb:128,garbage_collection_threshold:0.8"},
+	} {
+		if got := ConfOf(c.recorded); got != c.want {
+			t.Errorf("%v: %q, want %q", c.recorded, got, c.want)
+		}
+	}
+}
