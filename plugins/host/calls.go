@@ -26,6 +26,9 @@ type (
 	Sample              = pluginv1.Sample
 )
 
+// Geometry says how many records a replay window holds.
+type Geometry = wire.Geometry
+
 // OpenRequest says which strategy to open over which device. Exactly one of Fused and Remote is set.
 type OpenRequest struct {
 	Strategy         string
@@ -68,6 +71,18 @@ func (p *Plugin) describe(ctx context.Context) (*Description, error) {
 			Advice: "rebuild the plugin against this version of gpubench"})
 	}
 	return d, nil
+}
+
+// Target is the address at which other processes of this machine reach the plugin by gRPC.
+func (p *Plugin) Target() string {
+	a, err := p.client.Start() // returns what it knows
+	if err != nil {
+		return ""
+	}
+	if a.Network() == "unix" {
+		return "unix:" + a.String()
+	}
+	return a.String()
 }
 
 // FD is the number that Spec.Files[i] has in the plugin's process.

@@ -84,6 +84,8 @@ func pluginMain(args []string) {
 		}
 		fmt.Printf("1|%d|unix|%s|grpc\n", wire.ProtocolVersion, path)
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	case "sdk":
+		serveSDK(args[1:])
 	default:
 		serve(args)
 	}

@@ -348,7 +348,9 @@ func TestStopIsBounded(t *testing.T) {
 		}
 	})
 	t.Run("ignores everything", func(t *testing.T) {
-		p := start(t, spec("ignores-everything"))
+		s := spec("ignores-everything")
+		s.StopDeadline = 500 * time.Millisecond
+		p := start(t, s)
 		if f := fault(t, p.Stop(bg)); f.Kind != ErrHang {
 			t.Errorf("got %v", f)
 		}

@@ -116,23 +116,23 @@ func (p *Plugin) end(ctx context.Context) error {
 	}()
 	t := time.NewTimer(p.spec.StopDeadline)
 	defer t.Stop()
-	forced := false
+	begin := time.Now()
 	select {
 	case <-p.run.process.Done():
 	case <-t.C:
-		forced = true
 	case <-ctx.Done():
-		forced = true
 	}
+	waited := time.Since(begin)
 	p.run.process.Kill()
 	<-p.run.process.Done()
 	<-p.run.drained
 	<-asked
 	p.release()
-	return p.stopError(forced)
+	return p.stopError(waited)
 }
 
-func (p *Plugin) stopError(forced bool) error {
+// stopError says whether it ended by itself. One that the guard had to kill did not.
+func (p *Plugin) stopError(waited time.Duration) error {
 	st := p.run.process.Status()
 	if p.Fault() != nil {
 		return nil // known already
@@ -143,9 +143,9 @@ func (p *Plugin) stopError(forced bool) error {
 		f.Kind = ErrHang
 		f.Detail = fmt.Sprintf("processes %v cannot be killed (uninterruptible sleep)", st.Survivors)
 		f.Advice = "look at the driver; only a restart of the machine may help"
-	case forced && st.Reason == guard.ReasonStopped:
+	case st.Reason == guard.ReasonStopped:
 		f.Kind = ErrHang
-		f.Detail = fmt.Sprintf("it did not end within %s and was killed", seconds(p.spec.StopDeadline))
+		f.Detail = fmt.Sprintf("it did not end within %s and was killed", seconds(waited.Round(100*time.Millisecond)))
 		f.Advice = "its results are complete; the plugin should end at the Shutdown call"
 	default:
 		return nil

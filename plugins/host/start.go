@@ -31,7 +31,7 @@ const (
 	OpenDeadline     = 60 * time.Second // opening a real device, mapping and checking a large trace
 	RestoreDeadline  = 60 * time.Second
 	CallDeadline     = 30 * time.Second // every other call
-	StopDeadline     = time.Second      // to end when asked to, before SIGKILL
+	StopDeadline     = 3 * time.Second  // to end when asked to, before SIGKILL; a plugin of the SDK takes at most 2 to close its device
 	ProgressDeadline = 5 * time.Second  // without an event done during a replay
 )
 
