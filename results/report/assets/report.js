@@ -29,7 +29,11 @@
     const step = [[1e3, 1, "ns"], [1e6, 1e3, "µs"], [1e9, 1e6, "ms"], [Infinity, 1e9, "s"]].find((s) => Math.abs(v) < s[0]);
     return Number((v / step[1]).toPrecision(3)) + " " + step[2];
   }
+  const binarySteps = Array.from({ length: 50 }, (_, i) => 2 ** i); // axis steps in whole binary units
   const percent = (v) => (v === 1 ? "100 %" : (Math.floor(v * 1e4) / 100).toFixed(2) + " %");
+
+  const key = (c) => c.label + (c.scope === "tight" ? ", tight" : "");
+  const events = { label: "event", values: (u, vals) => vals.map((v) => v >= 1e6 ? v / 1e6 + "M" : v >= 1e3 ? v / 1e3 + "k" : v) };
 
   document.getElementById("verdict").textContent = data.ranking.verdict;
   warnings(data.ranking.warnings.concat(data.notes), main);
@@ -108,9 +112,6 @@
     return u;
   }
 
-  const key = (c) => c.label + (c.scope === "tight" ? ", tight" : "");
-  const events = { label: "event", values: (u, vals) => vals.map((v) => v >= 1e6 ? v / 1e6 + "M" : v >= 1e3 ? v / 1e3 + "k" : v) };
-
   function memoryCharts(cases, section) {
     const have = cases.filter((c) => c.series);
     if (!have.length) return;
@@ -124,12 +125,19 @@
       const line = (label, color, hidden) => ({ label, stroke: color, width: 1.5, points: { show: false }, value: (u, v) => bytes(v), show: !hidden });
       chart(holder, {
         scales: { x: { time: false }, y: { range: (u, lo, hi) => [0, hi * 1.05 || 1] } },
-        axes: [events, { values: (u, vals) => vals.map(bytes) }],
+        axes: [events, { values: (u, vals) => vals.map(bytes), incs: binarySteps }],
         series: [{ label: "event" }, line("live", palette[2]), line("live, minimum", palette[2]), line("reserved", palette[0]), line("reserved, minimum", palette[0]), line("device", palette[1])],
         bands: [{ series: [1, 2], fill: palette[2] + "44" }, { series: [3, 4], fill: palette[0] + "33" }],
       }, [s.event, s.live_max, s.live_min, s.reserved_max, s.reserved_min, s.device_max]);
     }
-    draw(0);
+    draw(preferTight(have, pick));
+  }
+
+  // preferTight selects the first tight case, where memory is short and the picture says most.
+  function preferTight(have, pick) {
+    const i = Math.max(0, have.findIndex((c) => c.scope === "tight"));
+    pick.value = i;
+    return i;
   }
 
   function fragmentationChart(cases, section) {
@@ -169,7 +177,7 @@
     chart(section, {
       scales: { x: { time: false, distr: 3 }, y: { distr: 3, range: (u, lo) => [Math.min(lo || 1e-5, 0.01), 1] } },
       axes: [{ values: (u, vals) => vals.map((v) => (v == null ? "" : ns(v))) }, { values: (u, vals) => vals.map((v) => (v == null ? "" : Number((100 * v).toPrecision(2)) + " %")) }],
-      series: [{ label: "longer than", value: (u, v) => ns(v) }].concat(have.map((c, i) => ({ label: c.label, stroke: palette[i % palette.length], width: 1.5, points: { show: false }, value: (u, v) => (v == null ? "–" : Number((100 * v).toPrecision(3)) + " %") }))),
+      series: [{ label: "longer than", value: (u, v) => (v == null ? "–" : ns(v)) }].concat(have.map((c, i) => ({ label: c.label, stroke: palette[i % palette.length], width: 1.5, points: { show: false }, value: (u, v) => (v == null ? "–" : Number((100 * v).toPrecision(3)) + " %") }))),
     }, [x].concat(curves));
   }
 
@@ -190,7 +198,7 @@
       note.textContent = "events run to the right, addresses upwards, gaps between segments are left out; wheel zooms, drag moves, Shift-wheel zooms events only" + (p.dropped ? `; the ${p.dropped} smallest blocks are left out` : "");
       view.load(p);
     }
-    show(0);
+    show(preferTight(have, pick));
     new ResizeObserver(() => view.draw()).observe(canvas);
   }
 
@@ -199,11 +207,12 @@
   function spaceView(canvas, tip) {
     let rects = [], total = 1, span = 1, x0 = 0, x1 = 1, y0 = 0, y1 = 1, drag = null;
     function load(p) {
-      const addr = p.addr.map((a) => BigInt(a));
+      const addr = p.addr.map((a) => BigInt(a)), size = p.bytes.slice();
+      clipSegments(p, addr, size);
       const order = addr.map((_, i) => i).sort((i, j) => (addr[i] < addr[j] ? -1 : addr[i] > addr[j] ? 1 : 0));
       const fold = []; // [start, end, offset] of covered ranges
       for (const i of order) {
-        const end = addr[i] + BigInt(p.bytes[i]);
+        const end = addr[i] + BigInt(size[i]);
         const last = fold[fold.length - 1];
         if (last && addr[i] <= last[1]) { if (end > last[1]) last[1] = end; } else fold.push([addr[i], end, 0]);
       }
@@ -217,9 +226,25 @@
         while (k + 1 < fold.length && addr[i] >= fold[k + 1][0]) k++;
         low[i] = fold[k][2] + Number(addr[i] - fold[k][0]);
       }
-      rects = addr.map((a, i) => ({ low: low[i], bytes: p.bytes[i], first: p.first[i], last: p.last[i], handle: p.handle[i], tag: p.tags[p.tag[i]], addr: a }));
+      rects = addr.map((a, i) => ({ low: low[i], height: size[i], bytes: p.bytes[i], first: p.first[i], last: p.last[i], handle: p.handle[i], tag: p.tags[p.tag[i]], addr: a }));
       fit();
       draw();
+    }
+    // clipSegments shortens the drawn height of a segment to what its blocks ever reach, or an arena of the whole device would
+    // squeeze them into a line.
+    function clipSegments(p, addr, size) {
+      const blocks = addr.map((_, i) => i).filter((i) => p.handle[i]).sort((i, j) => (addr[i] < addr[j] ? -1 : 1));
+      addr.forEach((a, i) => {
+        if (p.handle[i]) return;
+        const end = a + BigInt(p.bytes[i]);
+        let lo = 0, hi = blocks.length, reach = a;
+        while (lo < hi) { const mid = (lo + hi) >> 1; if (addr[blocks[mid]] < a) lo = mid + 1; else hi = mid; }
+        for (; lo < blocks.length && addr[blocks[lo]] < end; lo++) {
+          const e = addr[blocks[lo]] + BigInt(p.bytes[blocks[lo]]);
+          if (e > reach) reach = e;
+        }
+        if (reach > a) size[i] = Number((reach < end ? reach : end) - a);
+      });
     }
     function fit() { x0 = 0; x1 = span; y0 = 0; y1 = total; }
     function color(r) {
@@ -236,7 +261,7 @@
       const sx = w / (x1 - x0), sy = h / (y1 - y0);
       for (const r of rects) {
         const left = Math.max(0, (r.first - x0) * sx), right = Math.min(w, (r.last - x0) * sx);
-        const top = Math.max(0, h - (r.low + r.bytes - y0) * sy), bottom = Math.min(h, h - (r.low - y0) * sy);
+        const top = Math.max(0, h - (r.low + r.height - y0) * sy), bottom = Math.min(h, h - (r.low - y0) * sy);
         if (right <= 0 || left >= w || bottom <= 0 || top >= h) continue;
         g.fillStyle = r.handle ? color(r) : css("--line");
         const rw = Math.max(0.7, right - left), rh = Math.max(0.5, bottom - top);
@@ -272,7 +297,7 @@
         return;
       }
       let hit = null;
-      for (const r of rects) if (p.e >= r.first && p.e < r.last && p.a >= r.low && p.a < r.low + r.bytes && (!hit || r.handle)) hit = r;
+      for (const r of rects) if (p.e >= r.first && p.e < r.last && p.a >= r.low && p.a < r.low + r.height && (!hit || r.handle)) hit = r;
       tip.hidden = !hit;
       if (!hit) return;
       tip.textContent = (hit.handle ? "h" + hit.handle : "segment") + (hit.tag ? "  " + hit.tag : "") + `\n0x${hit.addr.toString(16)} + ${bytes(hit.bytes)}\nevents ${hit.first} to ${hit.last}`;
