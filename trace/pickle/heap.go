@@ -33,7 +33,7 @@ type Sink interface {
 	Item(h *Heap, run int, item Value) (token uint64, err error)
 }
 
-const chunkNodes = 1024
+const chunkNodes = 256
 
 // node is a dictionary (keys and values in turns), a list or a tuple.
 type node struct {

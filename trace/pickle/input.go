@@ -8,7 +8,7 @@ import (
 )
 
 // inputBytes is the size of the read buffer.
-const inputBytes = 256 << 10
+const inputBytes = 64 << 10
 
 // input is a buffered reader that can show several bytes at once and knows its offset.
 type input struct {

@@ -1,6 +1,6 @@
 package pickle
 
-const memoChunk = 1 << 16
+const memoChunk = 1 << 12
 
 // noMemo marks an entry that was never set; no real value has these bits.
 const noMemo = Value(^uint64(0))
