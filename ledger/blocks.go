@@ -9,7 +9,7 @@ const (
 	blockAstray       // its range was wrong (a violation): counted, but not in the books of its space
 )
 
-// block is what the program holds under one slot.
+// block is what the program holds under one slot: 64 bytes, one cache line.
 type block struct {
 	handle    trace.Handle
 	addr      uint64
@@ -22,6 +22,8 @@ type block struct {
 	stream    uint16
 	flags     uint8
 	sharedOut bool // another block shares bytes of it
+	several   bool // has more than one item
+	_         [7]byte
 }
 
 // share is a range that sharer uses and owner stands for in the books. When owner goes, the range passes to sharer.
@@ -112,20 +114,25 @@ func (l *Ledger) leave(slot uint32, freer uint16, keepUses bool) {
 	sp := l.spaceOf(b)
 	for id := b.item; id != noItem; {
 		it := &sp.items[id]
-		next := it.next
-		if keepUses && l.shadow.manual && !l.cfg.IgnoreStreams && b.flags&blockHost == 0 && it.kind == itemBlock {
+		next := noItem
+		if b.several {
+			next = sp.meta[id].next
+		}
+		if keepUses && l.shadow.manual && !l.cfg.IgnoreStreams && b.flags&blockHost == 0 && sp.meta[id].kind == itemBlock {
 			l.haunt(b, it.addr, it.size, freer)
 		}
-		if l.picture != nil && it.kind == itemBlock && sp == &l.dev {
-			l.picture.block(it, b, l.n)
+		if l.picture != nil {
+			l.pictureEnd(sp, id, b)
 		}
 		sp.remove(id)
 		id = next
 	}
 	b.item = noItem
-	l.shadow.dropUses(b.uses)
-	b.uses = noItem
-	b.flags = 0
+	if b.uses != noItem {
+		l.shadow.dropUses(b.uses)
+		b.uses = noItem
+	}
+	b.flags, b.several = 0, false
 	if b.sharedOut || b.shared != 0 {
 		l.unshare(slot)
 	}
@@ -181,7 +188,7 @@ func (l *Ledger) own(slot uint32, b *block, r span) {
 			return
 		}
 		// Managed memory lies in the device's address space but may hold spilled blocks.
-		if h := l.dev.region(r.addr); h == noItem || l.dev.items[h].rkind != regionManaged || b.item != noItem {
+		if h := l.dev.region(r.addr); h == noItem || l.dev.meta[h].rkind != regionManaged || b.item != noItem {
 			l.misplaced(b, slot, r)
 			return
 		}
@@ -210,11 +217,12 @@ func (l *Ledger) link(sp *space, b *block, id uint32) {
 		b.item = id
 		return
 	}
+	b.several = true
 	last := b.item
-	for sp.items[last].next != noItem {
-		last = sp.items[last].next
+	for sp.meta[last].next != noItem {
+		last = sp.meta[last].next
 	}
-	sp.items[last].next = id
+	sp.meta[last].next = id
 }
 
 // subtract cuts c out of spans.

@@ -161,7 +161,7 @@ func (l *Ledger) copied(c *trace.Call) {
 // within reports whether a range lies wholly in one region.
 func (l *Ledger) within(sp *space, addr, size uint64) bool {
 	id := sp.region(addr)
-	return id != noItem && size <= sp.items[id].size-(addr-sp.items[id].addr)
+	return id != noItem && size <= sp.meta[id].bytes-(addr-sp.items[id].addr)
 }
 
 // statement enters what the strategy says about its blocks. Extents and shares wait for the outcome of their event.
@@ -239,8 +239,8 @@ func (l *Ledger) moveExtent(c *trace.Call, from *space, toHost bool, id uint32) 
 }
 
 func (l *Ledger) pictureEnd(sp *space, id uint32, b *block) {
-	if l.picture != nil && sp == &l.dev && sp.items[id].kind == itemBlock {
-		l.picture.block(&sp.items[id], b, l.n)
+	if l.picture != nil && sp == &l.dev && sp.meta[id].kind == itemBlock {
+		l.picture.block(&sp.items[id], sp.meta[id].born, b, l.n)
 	}
 }
 
@@ -255,8 +255,8 @@ func (l *Ledger) evictQuiet(sp *space, id uint32) {
 // dropShadows takes the shadows of a block out and casts those of its remaining extents anew.
 func (l *Ledger) dropShadows(b *block) {
 	for id := b.item; id != noItem; {
-		next := l.dev.items[id].next
-		if l.dev.items[id].kind == itemShadow {
+		next := l.dev.meta[id].next
+		if l.dev.meta[id].kind == itemShadow {
 			l.evictQuiet(&l.dev, id)
 		}
 		id = next
@@ -266,7 +266,7 @@ func (l *Ledger) dropShadows(b *block) {
 	}
 	slot := noItem
 	l.cut = l.cut[:0]
-	for id := b.item; id != noItem; id = l.dev.items[id].next {
+	for id := b.item; id != noItem; id = l.dev.meta[id].next {
 		slot = l.dev.items[id].slot
 		l.cut = append(l.cut, span{l.dev.items[id].addr, l.dev.items[id].size})
 	}

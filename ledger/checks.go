@@ -52,12 +52,12 @@ func (l *Ledger) misplaced(b *block, slot uint32, r span) {
 		if it.addr >= r.addr+r.size {
 			break
 		}
-		if it.kind == itemHead {
+		if it.size == 0 {
 			continue
 		}
 		text := ""
 		if !l.full() {
-			text = l.overlapText(b, r, it)
+			text = l.overlapText(sp, b, r, sp.idx.id(at))
 		}
 		l.breachAt(CheckOverlap, CodeOverlap, b.handle, r.addr, r.size, "bytes that no live block has", text)
 		return
@@ -66,11 +66,12 @@ func (l *Ledger) misplaced(b *block, slot uint32, r span) {
 		fmt.Sprintf("%s at 0x%x, not wholly inside a segment", bytesText(r.size), r.addr))
 }
 
-func (l *Ledger) overlapText(b *block, r span, it *item) string {
+func (l *Ledger) overlapText(sp *space, b *block, r span, id uint32) string {
+	it := &sp.items[id]
 	o := &l.blocks[it.slot]
 	lo, hi := max(r.addr, it.addr), min(r.addr+r.size, it.end())
 	s := fmt.Sprintf("%s at 0x%x share %s with h%d (%s at 0x%x)", bytesText(r.size), r.addr, bytesText(hi-lo), o.handle, bytesText(it.size), it.addr)
-	if it.kind == itemShadow {
+	if sp.meta[id].kind == itemShadow {
 		s += fmt.Sprintf(", whose physical memory is mapped at both; its own address is 0x%x", o.addr)
 	}
 	return s
@@ -91,16 +92,15 @@ func (l *Ledger) unknownBlock(c *trace.Call, what string) {
 	l.breach(CheckConservation, CodeUnknownBlock, 0, "a "+what+" of a live block", callText(c))
 }
 
-func (l *Ledger) segmentInUse(sp *space, it *item, c *trace.Call) {
+func (l *Ledger) segmentInUse(it *item, c *trace.Call) {
 	b := &l.blocks[it.slot]
 	l.breachAt(CheckConservation, CodeSegmentInUse, b.handle, it.addr, it.size, "memory given back only without live blocks",
 		fmt.Sprintf("%s under h%d (%s at 0x%x)", callText(c), b.handle, bytesText(it.size), it.addr))
 }
 
 func (l *Ledger) deviceOverlap(c *trace.Call, sp *space, other uint32) {
-	h := &sp.items[other]
 	l.breachAt(CheckConservation, CodeDeviceOverlap, 0, c.Addr, c.Size, "memory that is not held already",
-		fmt.Sprintf("%s over a segment of %s at 0x%x", callText(c), bytesText(h.size), h.addr))
+		fmt.Sprintf("%s over a segment of %s at 0x%x", callText(c), bytesText(sp.meta[other].bytes), sp.items[other].addr))
 }
 
 // mapColumns is the width of the bar of an address map.
@@ -138,7 +138,7 @@ func (l *Ledger) addressMap(addr, size uint64) string {
 		if it.addr >= addr+size {
 			after++
 		}
-		lines = append(lines, l.itemLine(it))
+		lines = append(lines, l.itemLine(sp, sp.idx.id(c)))
 		if it.gap > 0 {
 			lines = append(lines, mapLine{it.end(), it.gap, "free", '.'})
 		}
@@ -146,14 +146,15 @@ func (l *Ledger) addressMap(addr, size uint64) string {
 	return drawMap(lines, mapLine{addr, size, "<- here", '#'})
 }
 
-func (l *Ledger) itemLine(it *item) mapLine {
-	if it.kind == itemHead {
-		kind := [...]string{"segment", "managed segment", "mapped range", "host segment"}[it.rkind]
-		return mapLine{it.addr, it.size, kind, '['}
+func (l *Ledger) itemLine(sp *space, id uint32) mapLine {
+	it, m := &sp.items[id], &sp.meta[id]
+	if m.kind == itemHead {
+		kind := [...]string{"segment", "managed segment", "mapped range", "host segment"}[m.rkind]
+		return mapLine{it.addr, m.bytes, kind, '['}
 	}
 	h := l.blocks[it.slot].handle
 	text := fmt.Sprintf("h%d", h)
-	if it.kind == itemShadow {
+	if m.kind == itemShadow {
 		text += " (other address of its physical memory)"
 	}
 	return mapLine{it.addr, it.size, text, "abcdefghijklmnopqrstuvwxyz"[h%26]}

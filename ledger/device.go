@@ -92,7 +92,7 @@ func (l *Ledger) free(c *trace.Call, host bool) {
 		sp = &l.host
 	}
 	id := sp.region(c.Addr)
-	ok := id != noItem && sp.items[id].addr == c.Addr && sp.items[id].rkind != regionMapped
+	ok := id != noItem && sp.items[id].addr == c.Addr && sp.meta[id].rkind != regionMapped
 	switch {
 	case c.Status == trace.CallInvalidValue && !ok:
 		l.breach(CheckConservation, CodeUnknownFree, 0, "the address of a segment that is held", callText(c)+" of something not held")
@@ -103,13 +103,13 @@ func (l *Ledger) free(c *trace.Call, host bool) {
 		l.breach(CheckConservation, CodeUnknownFree, 0, "the address of a segment that is held", callText(c)+" of something not held, accepted by the device")
 		return
 	}
-	h := sp.items[id]
-	if c.Size != 0 && c.Size != h.size {
-		l.breach(CheckConservation, CodeUnknownFree, 0, "the size of the segment, "+bytesText(h.size), callText(c))
+	m := sp.meta[id]
+	if c.Size != 0 && c.Size != m.bytes {
+		l.breach(CheckConservation, CodeUnknownFree, 0, "the size of the segment, "+bytesText(m.bytes), callText(c))
 	}
-	l.giveUp(sp, h.addr, h.size, c)
-	if h.rkind == regionMalloc {
-		l.obj.charged -= l.charge(h.size)
+	l.giveUp(sp, c.Addr, m.bytes, c)
+	if m.rkind == regionMalloc {
+		l.obj.charged -= l.charge(m.bytes)
 	}
 }
 
@@ -117,14 +117,14 @@ func (l *Ledger) free(c *trace.Call, host bool) {
 func (l *Ledger) giveUp(sp *space, addr, size uint64, c *trace.Call) {
 	l.dirty = true
 	for at := sp.firstIn(addr, size); at.dir >= 0; at = sp.firstIn(addr, size) {
-		it := sp.items[sp.idx.id(at)]
-		if it.kind == itemBlock && !l.closing {
-			l.segmentInUse(sp, &it, c)
+		id := sp.idx.id(at)
+		if sp.meta[id].kind == itemBlock && !l.closing {
+			l.segmentInUse(&sp.items[id], c)
 		}
-		l.evict(sp, sp.idx.id(at))
+		l.evict(sp, id)
 	}
 	if l.picture != nil && sp == &l.dev {
-		l.picture.segment(addr, size, sp.items[sp.region(addr)].born, l.n)
+		l.picture.segment(addr, size, sp.meta[sp.region(addr)].born, l.n)
 	}
 	sp.carve(addr, size)
 	if sp == &l.dev && l.shadow.ghosts.len() > 0 {
@@ -134,17 +134,17 @@ func (l *Ledger) giveUp(sp *space, addr, size uint64, c *trace.Call) {
 
 // evict takes one item out of a space and out of its block's list; the block stays counted.
 func (l *Ledger) evict(sp *space, id uint32) {
-	it := sp.items[id]
-	b := &l.blocks[it.slot]
-	if it.kind == itemBlock {
+	m := sp.meta[id]
+	b := &l.blocks[sp.items[id].slot]
+	if m.kind == itemBlock {
 		b.flags |= blockAstray
 	}
 	if b.item == id {
-		b.item = it.next
+		b.item = m.next
 	} else {
-		for p := b.item; p != noItem; p = sp.items[p].next {
-			if sp.items[p].next == id {
-				sp.items[p].next = it.next
+		for p := b.item; p != noItem; p = sp.meta[p].next {
+			if sp.meta[p].next == id {
+				sp.meta[p].next = m.next
 				break
 			}
 		}
@@ -373,7 +373,7 @@ func (l *Ledger) inheritShadows(id uint32) {
 		if it.addr >= from.addr+from.size {
 			return
 		}
-		if it.kind == itemHead {
+		if it.size == 0 {
 			continue
 		}
 		lo, hi := max(it.addr, from.addr), min(it.end(), from.addr+from.size)

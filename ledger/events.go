@@ -327,13 +327,13 @@ func (l *Ledger) save(name uint32) {
 		}
 		var list []span
 		sp := l.spaceOf(&b)
-		for id := b.item; id != noItem; id = sp.items[id].next {
-			if it := &sp.items[id]; it.kind == itemBlock {
+		for id := b.item; id != noItem; id = sp.meta[id].next {
+			if it := &sp.items[id]; sp.meta[id].kind == itemBlock {
 				list = append(list, span{it.addr, it.size})
 			}
 		}
 		b.flags &= blockHost
-		b.uses, b.sharedOut = noItem, false
+		b.uses, b.sharedOut, b.several = noItem, false, false
 		s.slots, s.blocks, s.ranges = append(s.slots, uint32(i)), append(s.blocks, b), append(s.ranges, list)
 	}
 	if l.saved == nil {

@@ -8,11 +8,25 @@ const (
 	numBins = 64 << subBits
 )
 
-// gapSet is a multiset of free ranges by size with its exact maximum. The range of the highest non-empty bin that is
-// largest is remembered with the number of ranges as large as it; only when the last of them goes is that one bin read
-// again. Known weak case: thousands of ranges of slightly different sizes in the top sixteenth of an octave, the largest
-// taken each time.
+const (
+	// trackMin and trackMax bound the ranges that are entered in bins: see gapSet. 4,096 entries of 16 bytes fit the
+	// second-level cache; 512 must go before all items are read again, so that the reading costs a few items an event.
+	trackMin = 512
+	trackMax = 4096
+)
+
+// gapSet is a multiset of free ranges by size with its exact maximum. The bytes are counted for all ranges, but only the
+// largest ones, those in bins from low on, are entered in their bin: the maximum needs no others, and most ranges are
+// small, come and go. When too many are entered, low rises and the lower bins are forgotten; when the last one has gone,
+// space.largest reads all items and chooses low anew.
+//
+// The range of the highest non-empty bin that is largest is remembered with the number of ranges as large as it; only
+// when the last of them goes is that one bin read again. Known weak case: thousands of ranges of slightly different sizes
+// in the top sixteenth of an octave, the largest taken each time.
 type gapSet struct {
+	low     int // lowest bin in use
+	tracked int // ranges entered
+	raiseAt int // number entered at which low rises
 	octaves uint64
 	subs    [64]uint16
 	bins    [numBins]gapBin
@@ -58,6 +72,7 @@ func (g *gapSet) reset() {
 		g.subs[k] = 0
 	}
 	g.octaves, g.total = 0, 0
+	g.low, g.tracked, g.raiseAt = 0, 0, trackMax
 	clear(g.classBytes[:])
 	clear(g.classSum[:])
 	clear(g.classStamp[:])
@@ -70,9 +85,18 @@ func binOf(size uint64) int {
 	return k<<subBits | int(size<<(63-k)>>(63-subBits)&(1<<subBits-1))
 }
 
-// put adds a range and returns its place in its bin.
+// put enters a range, if it is large enough, and returns its place in its bin.
 func (g *gapSet) put(size uint64, item uint32) uint32 {
 	b := binOf(size)
+	if b < g.low {
+		return 0
+	}
+	if g.tracked >= g.raiseAt {
+		if g.raise(); b < g.low {
+			return 0
+		}
+	}
+	g.tracked++
 	bin := &g.bins[b]
 	if len(bin.entries) == 0 {
 		g.octaves |= 1 << (b >> subBits)
@@ -91,8 +115,12 @@ func (g *gapSet) put(size uint64, item uint32) uint32 {
 
 // take removes the range at a place of its bin. The item whose range moved into the place is returned (or the removed
 // one itself, when it was the last).
-func (g *gapSet) take(size uint64, pos uint32) (moved uint32) {
+func (g *gapSet) take(size uint64, pos, item uint32) (moved uint32) {
 	b := binOf(size)
+	if b < g.low {
+		return item
+	}
+	g.tracked--
 	bin := &g.bins[b]
 	last := len(bin.entries) - 1
 	e := bin.entries[last]
@@ -102,12 +130,32 @@ func (g *gapSet) take(size uint64, pos uint32) (moved uint32) {
 		bin.maxCount--
 	}
 	if last == 0 {
-		g.subs[b>>subBits] &^= 1 << (b & (1<<subBits - 1))
-		if g.subs[b>>subBits] == 0 {
-			g.octaves &^= 1 << (b >> subBits)
-		}
+		g.emptied(b)
 	}
 	return e.item
+}
+
+func (g *gapSet) emptied(b int) {
+	g.subs[b>>subBits] &^= 1 << (b & (1<<subBits - 1))
+	if g.subs[b>>subBits] == 0 {
+		g.octaves &^= 1 << (b >> subBits)
+	}
+}
+
+// raise lets low rise as far as leaves trackMin ranges.
+func (g *gapSet) raise() {
+	kept, b := 0, numBins
+	for b > g.low && kept < trackMin {
+		b--
+		kept += len(g.bins[b].entries)
+	}
+	for d := g.low; d < b; d++ {
+		if len(g.bins[d].entries) > 0 {
+			g.bins[d].entries, g.bins[d].maxCount = g.bins[d].entries[:0], 0
+			g.emptied(d)
+		}
+	}
+	g.low, g.tracked, g.raiseAt = b, kept, max(trackMax, 2*kept)
 }
 
 // account moves bytes between the classes when a range changes from old to new bytes (0 = no range), at state number now.
@@ -147,7 +195,7 @@ func (g *gapSet) flushAll(now uint64) {
 	}
 }
 
-// largest returns the size of the largest range; 0 when there is none.
+// largest returns the size of the largest range entered; 0 when there is none.
 func (g *gapSet) largest() uint64 {
 	if g.octaves == 0 {
 		return 0
@@ -166,18 +214,4 @@ func (g *gapSet) largest() uint64 {
 		}
 	}
 	return bin.max
-}
-
-// atLeast calls f for every range of at least size bytes until f returns false.
-func (g *gapSet) atLeast(size uint64, f func(item uint32) bool) {
-	if size == 0 {
-		size = 1
-	}
-	for b := binOf(size); b < numBins; b++ {
-		for _, e := range g.bins[b].entries {
-			if e.size >= size && !f(e.item) {
-				return
-			}
-		}
-	}
 }

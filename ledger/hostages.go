@@ -21,11 +21,12 @@ func (l *Ledger) findHostages(when string) {
 	h.Segments = h.Segments[:0]
 	var cur Hostage
 	for c := l.dev.idx.next(noCursor); c.dir >= 0; c = l.dev.idx.next(c) {
-		it := &l.dev.items[l.dev.idx.id(c)]
-		switch it.kind {
-		case itemHead:
+		id := l.dev.idx.id(c)
+		it := &l.dev.items[id]
+		switch it.size {
+		case 0:
 			h.keep(cur)
-			cur = Hostage{SegmentAddr: it.addr, SegmentBytes: it.size}
+			cur = Hostage{SegmentAddr: it.addr, SegmentBytes: l.dev.meta[id].bytes}
 		default:
 			cur.LiveBlocks++
 			cur.LiveBytes += it.size

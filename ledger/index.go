@@ -1,5 +1,7 @@
 package ledger
 
+import "math/bits"
+
 // leafCap is the number of entries of one leaf. 128 entries keep the move at an insertion to 1.5 KiB at most and the
 // directory small: 50,000 blocks need 400 to 800 leaves, whose first addresses fit the first-level cache.
 const leafCap = 128
@@ -17,10 +19,10 @@ type index struct {
 }
 
 type leaf struct {
-	addr [leafCap]uint64
-	id   [leafCap]uint32
 	n    int
 	pos  int // place in the directory
+	addr [leafCap]uint64
+	id   [leafCap]uint32
 }
 
 // cursor is a place in the index; leaf < 0 is none.
@@ -36,19 +38,15 @@ func (x *index) reset() {
 	x.first, x.order, x.n = x.first[:0], x.order[:0], 0
 }
 
-// upper returns the number of elements of a sorted slice that are at most v. Written so that the compiler uses
-// conditional moves: the comparisons are unpredictable.
+// upper returns the number of elements of a sorted slice that are at most v. The comparisons are as good as random, so
+// there is no branch on them: the borrow of v − a[mid] becomes a mask.
 func upper(a []uint64, v uint64) int {
 	lo, n := 0, len(a)
 	for n > 0 {
-		half := int(uint(n) >> 1)
-		mid := lo + half
-		rest := n - half - 1
-		if a[mid] <= v {
-			lo = mid + 1
-			half = rest
-		}
-		n = half
+		half := (n + 1) >> 1
+		_, above := bits.Sub64(v, a[lo+half-1], 0)
+		lo += half & (int(above) - 1)
+		n -= half
 	}
 	return lo
 }

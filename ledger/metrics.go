@@ -96,7 +96,7 @@ func (l *Ledger) externalNow() Ratio {
 	if total == 0 {
 		return Ratio{}
 	}
-	largest := l.dev.gaps.largest()
+	largest := l.dev.largest()
 	return Ratio{Value: 1 - float64(largest)/float64(total), PartBytes: largest, TotalBytes: total}
 }
 
@@ -193,7 +193,7 @@ func (l *Ledger) failed(ev *trace.Event, o *trace.Outcome) {
 	l.firstFailure = Failure{
 		Event: l.n, Handle: uint64(ev.Handle), Status: o.Status.String(), Tag: l.text(l.tag(ev)), SizeBytes: ev.Size,
 		LiveBytes: l.liveBytes, GrantedBytes: l.grantedBytes, ReservedBytes: l.dev.held, DeviceBytes: l.obj.charged,
-		FreeBytes: ext.TotalBytes, LargestFreeBytes: l.dev.gaps.largest(), PendingBytes: l.shadow.pending,
+		FreeBytes: ext.TotalBytes, LargestFreeBytes: l.dev.largest(), PendingBytes: l.shadow.pending,
 		DeviceFreeBytes: l.deviceFree(), WhollyFreeBytes: l.whollyFree(), Cure: cure, External: ext,
 	}
 	l.failedClasses, l.failedFree = l.dev.gaps.classBytes, ext.TotalBytes
@@ -233,7 +233,7 @@ func (l *Ledger) cure(ev *trace.Event) string {
 	size := ev.Size
 	free := l.deviceFree()
 	fromDevice := l.charge(size) >= size && l.charge(size) <= free // no wrap at the top
-	inside, largest := l.dev.gaps.total, l.dev.gaps.largest()
+	inside, largest := l.dev.gaps.total, l.dev.largest()
 	if inside+free < size {
 		return CureNone
 	}
@@ -250,25 +250,25 @@ func (l *Ledger) cure(ev *trace.Event) string {
 }
 
 // largestUsable returns a free range of at least size bytes without bytes that are pending for stream, or 0.
-func (l *Ledger) largestUsable(size uint64, stream uint16) (found uint64) {
-	l.dev.gaps.atLeast(size, func(id uint32) bool {
-		it := &l.dev.items[id]
-		at, end := it.end(), it.end()+it.gap
-		for at < end {
-			g := l.shadow.hazard(at, end-at, stream)
+func (l *Ledger) largestUsable(size uint64, stream uint16) uint64 {
+	for i := range l.dev.items {
+		it := &l.dev.items[i]
+		if it.gap < max(size, 1) {
+			continue
+		}
+		end := it.end() + it.gap
+		for at := it.end(); at < end; {
 			stop, next := end, end
-			if g != nil {
+			if g := l.shadow.hazard(at, end-at, stream); g != nil {
 				stop, next = max(at, g.addr), g.addr+g.size
 			}
 			if stop-at >= size {
-				found = stop - at
-				return false
+				return stop - at
 			}
 			at = next
 		}
-		return true
-	})
-	return found
+	}
+	return 0
 }
 
 // text returns a string of the trace.

@@ -28,8 +28,8 @@ func (p *pictureBuilder) ready(cfg *Config) *pictureBuilder {
 }
 
 // block and segment take a rectangle that ends at event now.
-func (p *pictureBuilder) block(it *item, b *block, now uint64) {
-	p.add(PictureRect{Addr: it.addr, Bytes: it.size, First: it.born, Last: now, Handle: uint64(b.handle), Tag: b.tag})
+func (p *pictureBuilder) block(it *item, born uint64, b *block, now uint64) {
+	p.add(PictureRect{Addr: it.addr, Bytes: it.size, First: born, Last: now, Handle: uint64(b.handle), Tag: b.tag})
 }
 
 func (p *pictureBuilder) segment(addr, size, born, now uint64) {
@@ -79,11 +79,12 @@ func (p *pictureBuilder) add(r PictureRect) {
 // report adds what still lives and puts segments first, then by address and event.
 func (p *pictureBuilder) report(l *Ledger) *Picture {
 	for i := range l.dev.items {
-		switch it := &l.dev.items[i]; it.kind {
+		it, m := &l.dev.items[i], &l.dev.meta[i]
+		switch m.kind {
 		case itemHead:
-			p.segment(it.addr, it.size, it.born, l.n)
+			p.segment(it.addr, m.bytes, m.born, l.n)
 		case itemBlock:
-			p.block(it, &l.blocks[it.slot], l.n)
+			p.block(it, m.born, &l.blocks[it.slot], l.n)
 		}
 	}
 	rects := append([]PictureRect(nil), p.heap...)

@@ -24,32 +24,34 @@ const (
 
 const noItem = ^uint32(0)
 
-// item is one entry of a space. Every byte of a region lies either in one block or shadow, or in the gap behind exactly
-// one item; so a block fits where it was put if and only if it lies inside the gap of the item below it.
+// item is one entry of a space: what every event touches, 32 bytes. Every byte of a region lies either in one block or
+// shadow, or in the gap behind exactly one item; so a block fits where it was put if and only if it lies inside the gap of
+// the item below it.
 type item struct {
-	addr  uint64
-	size  uint64 // head: bytes of the region; else bytes of the item
-	gap   uint64 // free bytes between the end of this item and the next item or the end of the region
-	pos   uint32 // place of the gap in its bin
-	slot  uint32 // block, shadow: the owner
+	addr uint64
+	size uint64 // 0 for a head: it owns no bytes
+	gap  uint64 // free bytes between the end of this item and the next item or the end of the region
+	pos  uint32 // place of the gap in its bin
+	slot uint32 // block, shadow: the owner
+}
+
+// itemMeta is the rest of an item.
+type itemMeta struct {
+	bytes uint64 // head: bytes of the region
+	born  uint64 // event, for the picture
 	next  uint32 // further extents of the same block; noItem ends the list
 	key   uint32 // head: the reservation (mapped)
-	born  uint64 // event, for the picture
 	kind  itemKind
 	rkind regionKind
 }
 
 // end returns the first address behind the bytes the item owns.
-func (it *item) end() uint64 {
-	if it.kind == itemHead {
-		return it.addr
-	}
-	return it.addr + it.size
-}
+func (it *item) end() uint64 { return it.addr + it.size }
 
 // space is one address space: regions held, the items in them, and the gaps.
 type space struct {
 	items   []item
+	meta    []itemMeta
 	spare   []uint32
 	idx     index // all items
 	regions index // heads only
@@ -60,26 +62,27 @@ type space struct {
 }
 
 func (s *space) reset() {
-	s.items, s.spare = s.items[:0], s.spare[:0]
+	s.items, s.meta, s.spare = s.items[:0], s.meta[:0], s.spare[:0]
 	s.idx.reset()
 	s.regions.reset()
 	s.gaps.reset()
 	s.now, s.held, s.whole = 0, 0, 0
 }
 
-func (s *space) newItem(it item) uint32 {
+func (s *space) newItem(it item, m itemMeta) uint32 {
 	if k := len(s.spare); k > 0 {
 		id := s.spare[k-1]
 		s.spare = s.spare[:k-1]
-		s.items[id] = it
+		s.items[id], s.meta[id] = it, m
 		return id
 	}
-	s.items = append(s.items, it)
+	s.items, s.meta = append(s.items, it), append(s.meta, m)
 	return uint32(len(s.items) - 1)
 }
 
 func (s *space) freeItem(id uint32) {
-	s.items[id].kind = itemFree
+	s.meta[id].kind = itemFree
+	s.items[id].gap = 0
 	s.spare = append(s.spare, id)
 }
 
@@ -90,17 +93,19 @@ func (s *space) setGap(id uint32, size uint64) {
 	if old == size {
 		return
 	}
-	if it.kind == itemHead && it.rkind < regionMapped {
-		if old == it.size {
-			s.whole -= it.size
-		}
-		if size == it.size {
-			s.whole += it.size
+	if it.size == 0 {
+		if m := &s.meta[id]; m.rkind < regionMapped {
+			if old == m.bytes {
+				s.whole -= old
+			}
+			if size == m.bytes {
+				s.whole += size
+			}
 		}
 	}
 	s.gaps.account(old, size, s.now)
 	if old != 0 {
-		if moved := s.gaps.take(old, it.pos); moved != id {
+		if moved := s.gaps.take(old, it.pos, id); moved != id {
 			s.items[moved].pos = it.pos
 		}
 	}
@@ -117,7 +122,7 @@ func (s *space) region(addr uint64) uint32 {
 		return noItem
 	}
 	id := s.regions.id(c)
-	if h := &s.items[id]; addr-h.addr >= h.size {
+	if addr-s.items[id].addr >= s.meta[id].bytes {
 		return noItem
 	}
 	return id
@@ -130,7 +135,7 @@ func (s *space) heldAny(addr, size uint64) uint32 {
 		return noItem
 	}
 	id := s.regions.id(c)
-	if h := &s.items[id]; h.addr+(h.size-1) < addr {
+	if s.items[id].addr+(s.meta[id].bytes-1) < addr {
 		return noItem
 	}
 	return id
@@ -147,17 +152,17 @@ func (s *space) hold(addr, size uint64, kind regionKind, key uint32, event uint6
 	gap := size
 	if kind == regionMapped {
 		if id := s.region(addr + size); id != noItem && addr+size != 0 {
-			if h := s.items[id]; h.addr == addr+size && h.kind == itemHead && h.rkind == kind && h.key == key {
-				tail = h.size
+			if h, m := s.items[id], s.meta[id]; h.addr == addr+size && m.rkind == kind && m.key == key {
+				tail = m.bytes
 				gap += h.gap
 				s.dropHead(id)
 			}
 		}
 		if addr > 0 {
 			if id := s.region(addr - 1); id != noItem {
-				h := &s.items[id]
+				h := &s.meta[id]
 				if h.rkind == kind && h.key == key {
-					h.size += size + tail
+					h.bytes += size + tail
 					last := s.idx.id(s.idx.below(addr))
 					s.setGap(last, s.items[last].gap+gap)
 					return noItem
@@ -165,15 +170,15 @@ func (s *space) hold(addr, size uint64, kind regionKind, key uint32, event uint6
 			}
 		}
 	}
-	s.addHead(item{addr: addr, size: size + tail, kind: itemHead, rkind: kind, key: key, next: noItem, born: event}, gap)
+	s.addHead(addr, itemMeta{bytes: size + tail, kind: itemHead, rkind: kind, key: key, next: noItem, born: event}, gap)
 	return noItem
 }
 
 // addHead enters a head before any block at its address.
-func (s *space) addHead(it item, gap uint64) {
-	id := s.newItem(it)
-	s.idx.insertAfter(s.idx.below(it.addr), it.addr, id)
-	s.regions.insertAfter(s.regions.below(it.addr), it.addr, id)
+func (s *space) addHead(addr uint64, m itemMeta, gap uint64) {
+	id := s.newItem(item{addr: addr}, m)
+	s.idx.insertAfter(s.idx.below(addr), addr, id)
+	s.regions.insertAfter(s.regions.below(addr), addr, id)
 	s.setGap(id, gap)
 }
 
@@ -189,26 +194,25 @@ func (s *space) dropHead(id uint32) {
 // carve takes [addr, addr+size) out of the region that holds it. No item may be left in the range.
 func (s *space) carve(addr, size uint64) {
 	rid := s.region(addr)
-	r := &s.items[rid]
-	head := *r
+	start, m := s.items[rid].addr, s.meta[rid]
 	below := rid
-	if addr > head.addr {
+	if addr > start {
 		below = s.idx.id(s.idx.below(addr))
 	}
 	b := &s.items[below]
 	bEnd, bGap := b.end(), b.gap
 	s.held -= size
-	right := head.addr + head.size - (addr + size)
+	right := start + m.bytes - (addr + size)
 	rightGap := bEnd + bGap - (addr + size)
 	s.setGap(below, addr-bEnd)
-	if addr == head.addr {
+	if addr == start {
 		s.dropHead(rid)
 	} else {
-		s.items[rid].size = addr - head.addr
+		s.meta[rid].bytes = addr - start
 	}
 	if right > 0 {
-		head.addr, head.size, head.gap = addr+size, right, 0
-		s.addHead(head, rightGap)
+		m.bytes = right
+		s.addHead(addr+size, m, rightGap)
 	}
 }
 
@@ -227,7 +231,7 @@ func (s *space) place(addr, size uint64, slot uint32, kind itemKind, event uint6
 		return noItem
 	}
 	rest := b.gap - off - size
-	id := s.newItem(item{addr: addr, size: size, slot: slot, next: noItem, kind: kind, born: event})
+	id := s.newItem(item{addr: addr, size: size, slot: slot}, itemMeta{next: noItem, kind: kind, born: event})
 	s.setGap(below, off)
 	s.idx.insertAfter(c, addr, id)
 	s.setGap(id, rest)
@@ -259,7 +263,7 @@ func (s *space) firstIn(addr, size uint64) cursor {
 		if it.addr-addr >= size {
 			return noCursor
 		}
-		if it.kind != itemHead {
+		if it.size != 0 {
 			return c
 		}
 	}
@@ -273,10 +277,39 @@ func (s *space) at(addr uint64) uint32 {
 		return noItem
 	}
 	id := s.idx.id(c)
-	if it := &s.items[id]; it.addr != addr || it.kind != itemBlock {
+	if it := &s.items[id]; it.addr != addr || s.meta[id].kind != itemBlock {
 		return noItem
 	}
 	return id
+}
+
+// largest returns the size of the largest gap; 0 when nothing is free.
+func (s *space) largest() uint64 {
+	if s.gaps.tracked == 0 && s.gaps.total > 0 {
+		s.track()
+	}
+	return s.gaps.largest()
+}
+
+// track enters the largest gaps in their bins: at least trackMin, or all there are.
+func (s *space) track() {
+	var perBin [numBins]int
+	for i := range s.items {
+		if g := s.items[i].gap; g != 0 {
+			perBin[binOf(g)]++
+		}
+	}
+	low, n := numBins, 0
+	for low > 0 && n < trackMin {
+		low--
+		n += perBin[low]
+	}
+	s.gaps.low, s.gaps.raiseAt = low, max(trackMax, 2*n)
+	for i := range s.items {
+		if g := s.items[i].gap; g != 0 && binOf(g) >= low {
+			s.items[i].pos = s.gaps.put(g, uint32(i))
+		}
+	}
 }
 
 // wraps reports whether [addr, addr+size) runs past the end of the address space.

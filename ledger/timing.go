@@ -33,7 +33,7 @@ type timing struct {
 	modelled        bool
 	tickNs          float64
 	cost            uint32
-	subtract        uint32 // cost, or 0 where the plugin subtracted it
+	subtract        uint32            // cost, or 0 where the plugin subtracted it
 	policy          [timeKinds]counts // ticks, clock cost subtracted
 	total           [timeKinds]counts // ns
 	device          counts            // ns
