@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -26,8 +27,15 @@ type (
 	Sample              = pluginv1.Sample
 )
 
-// Geometry says how many records a replay window holds.
-type Geometry = wire.Geometry
+// Geometry says how many records a replay window holds; Slot is the shared memory through which one process calls a device in
+// another, and is given to both as one of Spec.Files.
+type (
+	Geometry = wire.Geometry
+	Slot     = wire.Slot
+)
+
+// CreateSlot makes a slot and its memory file; both are the caller's to close. Slot.Abort wakes the side whose peer has died.
+func CreateSlot() (*os.File, *Slot, error) { return wire.CreateSlot() }
 
 // OpenRequest says which strategy to open over which device. Exactly one of Fused and Remote is set.
 type OpenRequest struct {

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gpubench/gpubench/backends"
 	"github.com/gpubench/gpubench/backends/ideal"
@@ -30,7 +29,7 @@ func serveSDK(args []string) {
 		},
 	}}}
 	all := map[string]sdk.Description{"firstfit": firstfit.Description(), "pytorch": pytorch.Description(), "canary": canary.Description()}
-	for _, flaw := range []string{"small", "crooked", "forgets", "random", "failing-free", "crash", "hang", "schema"} {
+	for _, flaw := range []string{"small", "crooked", "forgets", "random", "failing-free", "crash", "flood", "schema"} {
 		all[flaw] = flawedDescription(flaw)
 	}
 	for _, a := range args {
@@ -81,8 +80,11 @@ func (f *flawed) Alloc(r *sdk.Request, b *sdk.Block) trace.Status {
 		b.Addr += uint64(os.Getpid()) << 40
 	case "crash":
 		panic("tenth allocation")
-	case "hang":
-		time.Sleep(time.Hour)
+	case "flood":
+		line := bytes.Repeat([]byte("flood "), 1<<16)
+		for left := 1 << 30; left > 0; left -= len(line) {
+			_, _ = os.Stderr.Write(line)
+		}
 	}
 	return st
 }
@@ -238,6 +240,52 @@ func TestCheckFindsFlaws(t *testing.T) {
 				t.Errorf("want %q in\n%s", want, text)
 			}
 		})
+	}
+}
+
+// A plugin made with the SDK that writes 1 GiB to os.Stderr in the middle of a replay neither stops it nor reaches the harness.
+func TestFloodOfAnSDKPlugin(t *testing.T) {
+	all, err := conformanceTraces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "t")
+	if err := trace.WriteFile(file, all[0].trace); err != nil {
+		t.Fatal(err)
+	}
+	s := spec("sdk", "flood")
+	p := start(t, s)
+	if _, err := p.Open(bg, OpenRequest{Strategy: "flood", Fused: &FusedDevice{Backend: "ideal", TotalBytes: 1 << 30}, TracePath: file}); err != nil {
+		t.Fatal(err)
+	}
+	var r records
+	if _, err := p.Replay(bg, ReplayRequest{}, r.add); err != nil || len(r.outcomes) != len(all[0].trace.Events) {
+		t.Errorf("%d outcomes, %v", len(r.outcomes), err)
+	}
+	waiting, err := p.Close(bg)
+	if err != nil || waiting == 0 {
+		t.Errorf("Close: %d records wait, %v", waiting, err)
+	}
+	var frees int
+	err = p.DrainCalls(bg, uint64(len(r.outcomes)), func(calls []trace.Call) error {
+		for _, c := range calls {
+			if c.Event == trace.EventClose && c.Kind == trace.CallFree {
+				frees++
+			}
+		}
+		return nil
+	})
+	if err != nil || frees != 1 { // first fit has one segment
+		t.Errorf("%d frees were delivered, %v", frees, err)
+	}
+	if err := p.Stop(bg); err != nil {
+		t.Error(err)
+	}
+	if st, _ := p.Ended(); st.StderrBytes != (1<<30+6<<16-1)/(6<<16)*(6<<16) {
+		t.Errorf("the guard read %d bytes", st.StderrBytes)
+	}
+	if p.said.Total() != 0 {
+		t.Errorf("%d bytes went through the stream", p.said.Total())
 	}
 }
 
@@ -412,4 +460,3 @@ func TestPlaces(t *testing.T) {
 		t.Errorf("got %+v", ps)
 	}
 }
-

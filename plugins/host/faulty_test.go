@@ -248,6 +248,11 @@ func (s *faulty) misbehave(event, n uint64) error {
 			_, _ = raw.Write(line)
 		}
 		fmt.Fprintln(os.Stderr, "through the stream") // go-plugin's server has replaced os.Stderr
+	case "flood-stream": // what a Go plugin writes to os.Stderr goes through go-plugin's stream
+		line := bytes.Repeat([]byte("stream "), 1<<16)
+		for left := 32 << 20; left > 0; left -= len(line) {
+			_, _ = os.Stderr.Write(line)
+		}
 	case "bomb":
 		for {
 			b := bytes.Repeat([]byte{1}, 8<<20)

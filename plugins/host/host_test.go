@@ -328,6 +328,22 @@ func TestFloodOfStandardError(t *testing.T) {
 	}
 }
 
+func TestFloodThroughTheStream(t *testing.T) {
+	s := spec("flood-stream", "100")
+	s.ProgressDeadline = time.Minute
+	p := start(t, s)
+	got, err := replay(p, ReplayRequest{})
+	if err != nil || !got.totals.End {
+		t.Fatalf("got %+v, %v", got.totals, err)
+	}
+	if n := p.said.Total(); n < 31<<20 { // the last of it may still be on its way
+		t.Errorf("%d bytes came", n)
+	}
+	if n := len(p.tail()); n > 2*guard.StderrTailBytesMax {
+		t.Errorf("%d bytes are kept", n)
+	}
+}
+
 func TestStopIsBounded(t *testing.T) {
 	t.Run("stopped process", func(t *testing.T) {
 		s := spec("stop", "10")

@@ -118,7 +118,7 @@ func (p *Plugin) replayWindow(ctx context.Context, req *pluginv1.ReplayRequest, 
 	defer tick.Stop()
 	// The counter still shows the last window until the plugin begins this one; either way a change is progress.
 	_, last, wasRunning, _ := p.window.Progress()
-	changed := time.Now()
+	idle, polled := time.Duration(0), time.Now()
 	for {
 		select {
 		case a := <-answered:
@@ -131,15 +131,19 @@ func (p *Plugin) replayWindow(ctx context.Context, req *pluginv1.ReplayRequest, 
 			return nil, p.replayError(rctx, req, a.err)
 		case <-tick.C:
 		}
+		// A poll counts for two intervals at most: time in which the harness itself did not run (stopped, starved) is nobody's hang.
+		now := time.Now()
+		idle += min(now.Sub(polled), 2*progressPollInterval)
+		polled = now
 		_, done, running, _ := p.window.Progress()
 		if done != last || running != wasRunning {
-			last, wasRunning, changed = done, running, time.Now()
+			last, wasRunning, idle = done, running, 0
 			if progress != nil && running {
 				progress(before + done)
 			}
 			continue
 		}
-		if idle := time.Since(changed); idle >= p.spec.ProgressDeadline {
+		if idle >= p.spec.ProgressDeadline {
 			event, _ := p.executing(req.First)
 			return nil, p.fail(&Fault{Kind: ErrHang, Plugin: p.name, During: "Replay", Event: event, HasEvent: true,
 				Detail: fmt.Sprintf("no progress for %s at event %d", seconds(p.spec.ProgressDeadline), event),

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -57,6 +58,7 @@ func Serve(e Executable) {
 	watchLifeline()
 	f := &files{}
 	control := newServer(&e, newWorker(), f)
+	keepStderr(control)
 	set := plugin.PluginSet{wire.PluginName: &grpcPlugin{control: control, device: &remoteServer{executable: &e, files: &files{}},
 		telemetry: &telemetryServer{executable: &e}}}
 	plugin.Serve(&plugin.ServeConfig{
@@ -122,6 +124,17 @@ func keepStdoutClean() error {
 	}
 	os.Stdout = os.NewFile(uintptr(fd), "stdout")
 	return nil
+}
+
+// keepStderr gives os.Stderr back its descriptor. go-plugin replaces it by a stream of 1 KiB messages to the harness: a plugin that
+// writes 1 GiB there takes 15 s and a core of the harness, where the guard reads descriptor 2 in half a second. Describe is
+// the first call of every harness and comes after the replacement.
+func keepStderr(s *server) {
+	stderr, describe := os.Stderr, s.describe
+	s.describe = sync.OnceValue(func() *pluginv1.DescribeResponse {
+		os.Stderr = stderr
+		return describe()
+	})
 }
 
 // watchLifeline ends the process when the harness is gone: the other end of an inherited pipe closes. Started without a
