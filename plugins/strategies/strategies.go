@@ -11,6 +11,7 @@ import (
 	"github.com/gpubench/gpubench/plugins/strategies/direct"
 	"github.com/gpubench/gpubench/plugins/strategies/firstfit"
 	"github.com/gpubench/gpubench/plugins/strategies/nextfit"
+	"github.com/gpubench/gpubench/plugins/strategies/pytorch"
 	"github.com/gpubench/gpubench/plugins/strategies/tlsf"
 	"github.com/gpubench/gpubench/plugins/strategies/worstfit"
 )
@@ -25,6 +26,7 @@ func Builtin() []sdk.Description {
 		worstfit.Description(),
 		buddy.Description(),
 		tlsf.Description(),
+		pytorch.Description(),
 		canary.Description(),
 	}
 }

@@ -199,7 +199,7 @@ func (a *Allocator) allocSlow(r *request) (uint32, trace.Status) {
 // allocBlock is alloc_block: memory from the driver, or 0.
 func (a *Allocator) allocBlock(r *request, retry bool) uint32 {
 	if retry {
-		a.st.retries++
+		a.st.counts.AllocRetries++
 	}
 	if a.overLimit(r) {
 		return 0
@@ -231,7 +231,7 @@ func (a *Allocator) allocBlock(r *request, retry bool) uint32 {
 	if r.segment >= a.cfg.maxSplitBytes {
 		a.st.oversizeSegment.inc(1)
 	}
-	a.st.deviceAllocs++
+	a.st.counts.DeviceAllocs++
 	return i
 }
 

@@ -22,6 +22,7 @@ type bench struct {
 	dev    *callDevice
 	a      *pytorch.Allocator
 	blocks map[string]sdk.Block
+	owners map[string]sdk.Stream // stream of each block
 }
 
 // TestBehaviour runs the scripts below testdata/behaviour. `open` makes a device and an allocator; `run` executes a line a
@@ -62,7 +63,7 @@ func (b *bench) open(d *datadriven.TestData) string {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.dev, b.blocks = &callDevice{Device: dev, sizes: map[uint64]uint64{}}, map[string]sdk.Block{}
+	b.dev, b.blocks, b.owners = &callDevice{Device: dev, sizes: map[uint64]uint64{}}, map[string]sdk.Block{}, map[string]sdk.Stream{}
 	raw, err := json.Marshal(opts)
 	if err != nil {
 		b.t.Fatal(err)
@@ -90,8 +91,11 @@ func (b *bench) line(f []string) string {
 	st := trace.StatusOK
 	switch f[0] {
 	case "free":
-		blk := b.blocks[f[1]]
-		st = b.a.Free(&blk, 0)
+		blk, s := b.blocks[f[1]], b.owners[f[1]]
+		if on, ok := strings.CutPrefix(arg(2), "stream="); ok {
+			s = sdk.Stream(b.number(on))
+		}
+		st = b.a.Free(&blk, s)
 	case "free!":
 		blk := b.blocks[f[1]]
 		st = b.a.FreeWrong(&blk, 0)
@@ -155,7 +159,7 @@ func (b *bench) alloc(name string, args []string) string {
 	if !st.Placed() {
 		return b.answer(st, "")
 	}
-	b.blocks[name] = blk
+	b.blocks[name], b.owners[name] = blk, r.Stream
 	return b.answer(st, fmt.Sprintf(" at %s, %s", place(blk.Addr), bytesText(blk.Size)))
 }
 

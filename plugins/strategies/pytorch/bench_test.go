@@ -16,6 +16,7 @@ func recordedScript(b *testing.B, name string, capacity uint64) *goldentest.Scri
 		b.Fatalf("testdata/%s is not a recording", name)
 	}
 	s := &goldentest.Script{CapacityBytes: capacity, Streams: 1}
+	owners := map[int]int{} // stream of each block: the recordings name it at the allocation only
 	for dec.More() {
 		var op goldenOp
 		if err := dec.Decode(&op); err != nil {
@@ -23,8 +24,11 @@ func recordedScript(b *testing.B, name string, capacity uint64) *goldentest.Scri
 		}
 		s.Streams = max(s.Streams, op.Stream+1)
 		s.IDs = max(s.IDs, op.ID+1)
+		if op.Op == "a" {
+			owners[op.ID] = op.Stream
+		}
 		if op.Op == "a" || op.Op == "f" {
-			s.Ops = append(s.Ops, goldentest.Op{Free: op.Op == "f", ID: uint32(op.ID), Size: op.Size, Stream: uint16(op.Stream)})
+			s.Ops = append(s.Ops, goldentest.Op{Free: op.Op == "f", ID: uint32(op.ID), Size: op.Size, Stream: uint16(owners[op.ID])})
 		}
 	}
 	return s

@@ -30,9 +30,6 @@ type block struct {
 
 func (b *block) isSplit() bool { return b.prev|b.next != 0 }
 
-// active is what PyTorch's set active_blocks holds.
-func (b *block) active() bool { return b.state >= blockLive }
-
 // newBlock returns the index of an unused record. It may move the table: pointers into it are stale afterwards.
 func (a *Allocator) newBlock() uint32 {
 	if i := a.deadBlocks; i != 0 {

@@ -14,6 +14,8 @@
 //     so stays taken for good.
 //   - A reservation or a mapping refused for lack of memory counts as a page refused and goes the way of an out-of-memory;
 //     the original throws, and leaks the pages of the attempt.
+//   - A trace may say that a block was freed on another stream than its own. The original has no such notion; it stands for
+//     record_stream and a free here, which is what a correct program does.
 //   - CUDA graphs are not modelled: there is routing of allocations to private pools, as begun and ended by the trace, but
 //     no graph whose nodes could prove a block free during capture. graph_capture_record_stream_reuse has no effect, as it
 //     has none in the original outside a capture.

@@ -117,7 +117,7 @@ func (a *Allocator) processEvents() {
 
 // synchronizeEvents is synchronize_and_free_events: wait for every event.
 func (a *Allocator) synchronizeEvents() {
-	a.st.syncAll++
+	a.st.counts.SyncAllStreams++
 	a.insertDeferred()
 	for k := range a.queues {
 		q := &a.queues[k]

@@ -137,7 +137,7 @@ func (a *Allocator) mapBlock(i uint32, want uint64) uint32 {
 	a.insertFree(i)
 	a.heldBytes += n
 	a.st.inc(set.pool.kind, StatReservedBytes, n)
-	a.st.deviceAllocs++
+	a.st.counts.DeviceAllocs++
 	return i
 }
 
@@ -233,7 +233,7 @@ func (a *Allocator) unmapBlock(i uint32) uint32 {
 		}
 		pp.segments--
 	}
-	a.st.deviceFrees++
+	a.st.counts.DeviceFrees++
 	return i
 }
 

@@ -24,9 +24,9 @@ func (a *Allocator) live(b *sdk.Block) uint32 {
 	return i
 }
 
-// Free is DeviceCachingAllocator::free. The stream that frees plays no part: a program that frees elsewhere has to say
-// so with Use.
-func (a *Allocator) Free(b *sdk.Block, _ sdk.Stream) trace.Status {
+// Free is DeviceCachingAllocator::free. The original does not ask which stream frees: a program that has used the block on
+// another one must have said so with record_stream. A free on another stream says both here.
+func (a *Allocator) Free(b *sdk.Block, s sdk.Stream) trace.Status {
 	if b.Ref == 0 && b.Size == 0 { // the null pointer
 		return trace.StatusOK
 	}
@@ -35,10 +35,14 @@ func (a *Allocator) Free(b *sdk.Block, _ sdk.Stream) trace.Status {
 		return a.invalid(ErrNotLive)
 	}
 	bl := &a.blocks[i]
-	p := a.sets[bl.set].pool
+	set := a.sets[bl.set]
+	p := set.pool
 	if p.private != nil && p.private.deleted {
 		a.lastErr = ErrPoolDeleted
 		return trace.StatusError
+	}
+	if s != set.stream {
+		a.addUse(i, s)
 	}
 	a.st.dec(p.kind, StatAllocation, 1)
 	a.st.dec(p.kind, StatAllocatedBytes, bl.size)

@@ -52,10 +52,9 @@ type goldenOp struct {
 
 type goldenOOM struct{ Tried, Total, Free, Allowed, Allocated, Private, Unallocated string }
 
-// statKeys are the statistics of the key "st", in its order.
-var statKeys = [9]string{"allocated_bytes.all.current", "reserved_bytes.all.current", "active_bytes.all.current",
-	"requested_bytes.all.current", "inactive_split_bytes.all.current", "inactive_split.all.current",
-	"segment.all.current", "num_alloc_retries", "num_ooms"}
+// statKinds are the first statistics of the key "st", in its order; num_alloc_retries and num_ooms follow.
+var statKinds = [7]pytorch.StatKind{pytorch.StatAllocatedBytes, pytorch.StatReservedBytes, pytorch.StatActiveBytes,
+	pytorch.StatRequestedBytes, pytorch.StatInactiveSplitBytes, pytorch.StatInactiveSplit, pytorch.StatSegment}
 
 // openGolden returns the lines of a recording, or nil when the file is a recording of something else.
 func openGolden(t testing.TB, path string) (goldenHeader, *json.Decoder) {
@@ -118,6 +117,7 @@ type goldenPlayer struct {
 	dev    *callDevice
 	a      *pytorch.Allocator
 	blocks map[int]sdk.Block
+	owners map[int]sdk.Stream // stream of each block
 }
 
 func newGoldenPlayer(t *testing.T, h goldenHeader) *goldenPlayer {
@@ -126,7 +126,7 @@ func newGoldenPlayer(t *testing.T, h goldenHeader) *goldenPlayer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &goldenPlayer{h: h, dev: &callDevice{Device: dev, sizes: map[uint64]uint64{}}, blocks: map[int]sdk.Block{}}
+	p := &goldenPlayer{h: h, dev: &callDevice{Device: dev, sizes: map[uint64]uint64{}}, blocks: map[int]sdk.Block{}, owners: map[int]sdk.Stream{}}
 	opts, err := json.Marshal(map[string]string{"conf": h.Conf, "version": versionOf(h.Oracle)})
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +173,7 @@ func (p *goldenPlayer) play(op *goldenOp) error {
 		if op.Op == "r" {
 			st = p.a.Use(&b, sdk.Stream(op.Stream))
 		} else {
-			st = p.a.Free(&b, sdk.Stream(op.Stream))
+			st = p.a.Free(&b, p.owners[op.ID])
 			delete(p.blocks, op.ID)
 		}
 		if st != trace.StatusOK {
@@ -242,6 +242,7 @@ func (p *goldenPlayer) alloc(op *goldenOp) error {
 	}
 	if op.Size > 0 {
 		p.blocks[op.ID] = b
+		p.owners[op.ID] = sdk.Stream(op.Stream)
 	}
 	return nil
 }
@@ -259,11 +260,13 @@ func (p *goldenPlayer) compare(op *goldenOp) error {
 	if !slices.Equal(got, want) {
 		return fmt.Errorf("driver calls\n%s\nrecorded\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	all := p.a.Stats()
-	for i, key := range statKeys {
-		if all[key] != op.St[i] {
-			return fmt.Errorf("%s is %d, recorded %d", key, all[key], op.St[i])
-		}
+	var st [9]uint64
+	for i, k := range statKinds {
+		st[i] = uint64(p.a.Stat(k, pytorch.PoolAll).Current)
+	}
+	st[7], st[8] = p.a.Counts().AllocRetries, p.a.Counts().OOMs
+	if st != op.St {
+		return fmt.Errorf("statistics %d, recorded %d", st, op.St)
 	}
 	return nil
 }

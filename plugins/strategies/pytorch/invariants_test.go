@@ -36,7 +36,6 @@ type census struct {
 	free, unmapped map[uint32][]uint32 // by set
 	gauges         [poolKinds][statKinds]uint64
 	active         map[*privatePool]uint64
-	mapped         uint64
 	spans          [][2]uint64 // of segments
 }
 
@@ -291,7 +290,7 @@ func (r *propertyRun) alloc() {
 
 func (r *propertyRun) free(i int) {
 	b := r.live[i]
-	st := r.a.Free(&b, 0)
+	st := r.a.Free(&b, sdk.Stream(rapid.IntRange(0, 3).Draw(r.t, "stream")))
 	if st == trace.StatusError && r.a.LastError() == ErrPoolDeleted {
 		return
 	}

@@ -69,9 +69,9 @@ type OOM struct {
 
 // outOfMemory takes down the figures of a failure (the end of malloc).
 func (a *Allocator) outOfMemory(r *request) {
-	a.st.ooms++
+	a.st.counts.OOMs++
 	if a.cfg.refuseBeforeMalloc && a.overLimit(r) {
-		a.st.rejected++
+		a.st.counts.OOMRejections++
 	}
 	free, total := a.dev.MemInfo()
 	private := uint64(0)
@@ -87,7 +87,7 @@ func (a *Allocator) outOfMemory(r *request) {
 }
 
 // LastOOM returns the figures of the last failure and whether there was one.
-func (a *Allocator) LastOOM() (OOM, bool) { return a.lastOOM, a.st.ooms > 0 }
+func (a *Allocator) LastOOM() (OOM, bool) { return a.lastOOM, a.st.counts.OOMs > 0 }
 
 // LastError returns the reason of the last StatusError or StatusInvalid, nil when there was none.
 func (a *Allocator) LastError() error { return a.lastErr }

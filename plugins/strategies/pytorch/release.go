@@ -78,7 +78,7 @@ func (a *Allocator) releaseBlock(i uint32) {
 		a.opErr = ErrPoolCount
 		return
 	}
-	a.st.deviceFrees++
+	a.st.counts.DeviceFrees++
 	if st := a.dev.Free(b.addr); st != trace.CallOK {
 		a.deviceFailed("free", st)
 		return

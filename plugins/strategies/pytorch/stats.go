@@ -66,8 +66,17 @@ func (g *gauge) dec(n uint64) {
 type stats struct {
 	gauges                               [poolKinds][statKinds]gauge
 	oversizeAllocations, oversizeSegment gauge
-	retries, ooms, syncAll               uint64
-	deviceAllocs, deviceFrees, rejected  uint64
+	counts                               Counts
+}
+
+// Counts are the statistics that only grow, under their names in torch.cuda.memory_stats.
+type Counts struct {
+	AllocRetries   uint64 `json:"num_alloc_retries"`    // last attempts after everything cached was given back
+	OOMs           uint64 `json:"num_ooms"`             // failed allocations
+	SyncAllStreams uint64 `json:"num_sync_all_streams"` // waits for all outstanding events
+	DeviceAllocs   uint64 `json:"num_device_alloc"`     // segments obtained, and maps of an expandable segment
+	DeviceFrees    uint64 `json:"num_device_free"`      // segments given back, and unmaps
+	OOMRejections  uint64 `json:"num_oom_rejections"`   // of the failures, those forbidden with throw_on_cudamalloc_oom
 }
 
 func (s *stats) inc(p PoolKind, k StatKind, n uint64) {
@@ -92,6 +101,9 @@ func (s *stats) change(p PoolKind, k StatKind, n int64) {
 // Stat returns a statistic.
 func (a *Allocator) Stat(k StatKind, p PoolKind) Stat { return a.st.gauges[p][k].stat() }
 
+// Counts returns the statistics that only grow.
+func (a *Allocator) Counts() Counts { return a.st.counts }
+
 // Stats returns every statistic under the flat keys of torch.cuda.memory_stats, for example
 // reserved_bytes.all.peak or num_alloc_retries, in two's complement. max_split_size is 2^64 − 1 when unlimited (−1 there).
 func (a *Allocator) Stats() map[string]uint64 {
@@ -107,11 +119,12 @@ func (a *Allocator) Stats() map[string]uint64 {
 	}
 	put("oversize_allocations", a.st.oversizeAllocations.stat())
 	put("oversize_segments", a.st.oversizeSegment.stat())
-	m["num_alloc_retries"], m["num_ooms"], m["num_sync_all_streams"] = a.st.retries, a.st.ooms, a.st.syncAll
-	m["num_device_alloc"], m["num_device_free"] = a.st.deviceAllocs, a.st.deviceFrees
+	c := &a.st.counts
+	m["num_alloc_retries"], m["num_ooms"], m["num_sync_all_streams"] = c.AllocRetries, c.OOMs, c.SyncAllStreams
+	m["num_device_alloc"], m["num_device_free"] = c.DeviceAllocs, c.DeviceFrees
 	m["max_split_size"] = a.cfg.maxSplitBytes
 	if a.rules.hasLargeSegment {
-		m["num_oom_rejections"] = a.st.rejected
+		m["num_oom_rejections"] = c.OOMRejections
 	}
 	return m
 }
