@@ -195,6 +195,7 @@ func (j *job) cases(run *results.Run, device *configs.Device) error {
 	}
 	if s.Backend == "pmm" {
 		run.Device.Uncalibrated = device.Uncalibrated()
+		backend["device"], backend["costs"] = device.Name, device.Costs
 	}
 	raw, err := json.Marshal(backend)
 	if err != nil {
