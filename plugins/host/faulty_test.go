@@ -236,7 +236,8 @@ func (s *faulty) misbehave(event, n uint64) error {
 	case "hang":
 		time.Sleep(time.Hour)
 	case "spin":
-		for {
+		for spun := 0; ; spun++ { // never yields by itself
+			s.keep = s.keep[:min(len(s.keep), spun)]
 		}
 	case "stop":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)

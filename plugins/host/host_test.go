@@ -559,3 +559,50 @@ func TestEnvironment(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// BenchmarkStart is a whole life: guard, plugin, handshake, Describe, Stop.
+func BenchmarkStart(b *testing.B) {
+	for b.Loop() {
+		p, err := Start(bg, spec("fine"))
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := p.Stop(bg); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkExecute is one program of 5 bytes there and back.
+func BenchmarkExecute(b *testing.B) {
+	p, err := Start(bg, spec("fine"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer p.Stop(bg)
+	program := ExecuteRequest{Program: []byte("alloc")}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := p.Execute(bg, program); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkReplayWindow is one Replay call of a window of 64 events that cost nothing.
+func BenchmarkReplayWindow(b *testing.B) {
+	p, err := Start(bg, spec("fine"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer p.Stop(bg)
+	if _, err := p.Open(bg, openRequest()); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := p.Replay(bg, ReplayRequest{Max: 64}, func(Batch) error { return nil }); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
