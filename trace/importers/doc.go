@@ -26,7 +26,7 @@
 //   - Which other stream used a block whose free completes late: a stand-in stream of its own, so that it can complete at
 //     exactly the recorded moment. Events are then manual.
 //   - Whether memory given back inside an allocation was preceded by waiting for pending blocks: yes, unless garbage
-//     collection or a split limit was set; the strategy waits itself then, and no completion is emitted.
+//     collection or a split limit was set; the strategy waits itself then, and the completion is emitted after it.
 //   - explicit empty_cache: memory given back and not followed, within a millisecond, by memory being taken or by a
 //     failure is a trim. Segment events of an allocation that first gave memory back begin with SegmentFree, which tells
 //     the recorded backend that the driver had refused before.

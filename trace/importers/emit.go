@@ -46,6 +46,7 @@ type emitter struct {
 	final    []segment
 	reserved uint64 // held from the device now
 	capacity uint64 // least bytes of the device, from failed requests
+	waited   []int  // stand-ins whose completion the next allocation or trim waits for
 	held     int    // end of the run of completions whose release waits anyway
 }
 
@@ -215,7 +216,7 @@ func (x *emitter) alloc(i int, e *entry) error {
 	}
 	x.segs = false
 	x.live.Put(e.addr, uint32(h))
-	return nil
+	return x.caughtUp()
 }
 
 // lose gives up following the blocks.
@@ -252,7 +253,10 @@ func (x *emitter) fail(e *entry) error {
 	if e.flags&entryPooled != 0 {
 		args.Pool = x.pool(e.pool())
 	}
-	return x.b.Alloc(h, e.size(), args)
+	if err := x.b.Alloc(h, e.size(), args); err != nil {
+		return err
+	}
+	return x.caughtUp()
 }
 
 func (x *emitter) request(i int, e *entry) error {
@@ -291,13 +295,13 @@ func (x *emitter) release(i int, addr uint64) {
 func (x *emitter) complete(i int, e *entry) error {
 	if s, ok := x.pending[e.addr]; ok {
 		delete(x.pending, e.addr)
-		x.standIns[s].busy = false
 		x.release(i, e.addr)
 		if x.awaited(i) {
+			x.waited = append(x.waited, s)
 			return nil
 		}
 		x.segs = false
-		return x.b.Complete(x.standIns[s].stream)
+		return x.completeStandIn(s)
 	}
 	h := x.live.Delete(e.addr)
 	if h == 0 {
@@ -307,6 +311,22 @@ func (x *emitter) complete(i int, e *entry) error {
 	x.release(i, e.addr)
 	x.segs = false
 	return x.b.Free(trace.Handle(h), trace.FreeArgs{})
+}
+
+func (x *emitter) completeStandIn(s int) error {
+	x.standIns[s].busy = false
+	return x.b.Complete(x.standIns[s].stream)
+}
+
+// caughtUp emits the completions that an allocation or a trim has waited for, after it.
+func (x *emitter) caughtUp() error {
+	for _, s := range x.waited {
+		if err := x.completeStandIn(s); err != nil {
+			return err
+		}
+	}
+	x.waited = x.waited[:0]
+	return nil
 }
 
 // awaited says whether the completion at entry i happened because the allocator waited for it while it gave memory back: a

@@ -29,7 +29,10 @@ func (x *emitter) segment(i int, e *entry) error {
 		return nil
 	}
 	x.segs = false
-	return x.b.Trim()
+	if err := x.b.Trim(); err != nil {
+		return err
+	}
+	return x.caughtUp()
 }
 
 func releases(e *entry) bool { return e.act == actSegmentFree || e.act == actSegmentUnmap }
