@@ -54,7 +54,7 @@ func covers(t *Trace, from, to uint64) float64 {
 	for i := range from {
 		w.step(i, nil)
 	}
-	most, share := w.bytes, 0.0
+	most, share := w.live(), 0.0
 	if w.handles == 0 {
 		share = 100
 	}
@@ -82,8 +82,8 @@ func covers(t *Trace, from, to uint64) float64 {
 		if ev.Kind == KindRestore {
 			inside = w.bornAfter(from)
 		}
-		if w.bytes > most || (i == from && most == 0) {
-			most = w.bytes
+		if w.live() > most || (i == from && most == 0) {
+			most = w.live()
 			share = 100
 			if w.handles > 0 {
 				share = 100 * float64(inside) / float64(w.handles)

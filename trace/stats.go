@@ -204,12 +204,12 @@ func (d *describer) start() {
 // peak notes the live bytes after event i.
 func (d *describer) peak(i uint64) {
 	l := &d.s.Live
-	if d.w.bytes > l.BytesMax {
-		l.BytesMax, l.BytesMaxEvent = d.w.bytes, i
+	if d.w.live() > l.BytesMax {
+		l.BytesMax, l.BytesMaxEvent = d.w.live(), i
 	}
 	l.HandlesMax = max(l.HandlesMax, d.w.handles)
 	for _, m := range d.order {
-		m.since = max(m.since, d.w.bytes)
+		m.since = max(m.since, d.w.live())
 	}
 }
 
@@ -268,7 +268,7 @@ func (d *describer) finish() {
 			s.Kinds = append(s.Kinds, KindStats{Kind(k).String(), n})
 		}
 	}
-	s.Live.BytesEnd, s.Live.HandlesEnd = d.w.bytes, d.w.handles
+	s.Live.BytesEnd, s.Live.HandlesEnd = d.w.live(), d.w.handles
 	if len(d.t.TimesNs) > 0 {
 		at := d.t.TimesNs[s.Live.BytesMaxEvent]
 		s.Live.BytesMaxTimeNs = &at
@@ -307,7 +307,7 @@ func (d *describer) mark(i uint64, ev *Event) {
 		}
 		m = &markFollower{stride: 1, since: d.s.Live.BytesMax}
 		m.Key = d.t.Strings[ev.Aux]
-		m.LiveBytesFirst = d.w.bytes
+		m.LiveBytesFirst = d.w.live()
 		d.marks[ev.Aux] = m
 		d.order = append(d.order, m)
 	}
@@ -316,12 +316,12 @@ func (d *describer) mark(i uint64, ev *Event) {
 			m.thin()
 		}
 		if m.Count%m.stride == 0 {
-			m.Points = append(m.Points, MarkPoint{Value: ev.Size, Event: i, LiveBytes: d.w.bytes, LiveBytesMax: m.since})
-			m.since = d.w.bytes
+			m.Points = append(m.Points, MarkPoint{Value: ev.Size, Event: i, LiveBytes: d.w.live(), LiveBytesMax: m.since})
+			m.since = d.w.live()
 		}
 	}
 	m.Count++
-	m.LiveBytesLast = d.w.bytes
+	m.LiveBytesLast = d.w.live()
 }
 
 // thin drops every second point; what was live in between goes to the point that stays.

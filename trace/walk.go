@@ -1,5 +1,10 @@
 package trace
 
+import (
+	"math"
+	"math/bits"
+)
+
 // walk follows what is live in a valid trace, by slots: the books behind Stats and Cut.
 type walk struct {
 	t           *Trace
@@ -7,7 +12,8 @@ type walk struct {
 	born        []uint64 // 1 + event that made it; 0 = nothing live; bornStart = of the start state
 	stream      []uint16
 	pool        []uint16
-	bytes       uint64
+	bytes       uint64 // live, modulo 2^64
+	over        int    // how often that wrapped
 	handles     uint64
 	streamBytes []uint64
 	poolBytes   []uint64
@@ -44,7 +50,9 @@ func newWalk(t *Trace) *walk {
 
 func (w *walk) add(slot uint32, size, born uint64, stream, pool uint16) {
 	w.size[slot], w.born[slot], w.stream[slot], w.pool[slot] = size, born, stream, pool
-	w.bytes += size
+	sum, carry := bits.Add64(w.bytes, size, 0)
+	w.bytes = sum
+	w.over += int(carry)
 	w.handles++
 	w.streamBytes[stream] += size
 	w.poolBytes[pool] += size
@@ -54,11 +62,21 @@ func (w *walk) drop(slot uint32) {
 	if w.born[slot] == 0 {
 		return
 	}
-	w.bytes -= w.size[slot]
+	diff, borrow := bits.Sub64(w.bytes, w.size[slot], 0)
+	w.bytes = diff
+	w.over -= int(borrow)
 	w.handles--
 	w.streamBytes[w.stream[slot]] -= w.size[slot]
 	w.poolBytes[w.pool[slot]] -= w.size[slot]
 	w.born[slot] = 0
+}
+
+// live returns the live bytes, at most 2^64−1: a request near 2^64 in a program may push the sum past that.
+func (w *walk) live() uint64 {
+	if w.over > 0 {
+		return math.MaxUint64
+	}
+	return w.bytes
 }
 
 // failed reports whether the recording saw the request of event i fail.
