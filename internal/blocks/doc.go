@@ -8,7 +8,7 @@
 // have them. Entries are recycled through a free list and carry a generation, so that a stale reference is recognised.
 // Ranges are never linked with each other: blocks of two ranges never merge, even when the ranges touch.
 //
-// Two indexes use the link fields of the blocks themselves, so that a free block is in at most one of them and neither
+// Three indexes use the link fields of the blocks themselves, so that a free block is in at most one of them and none
 // allocates:
 //
 //   - AddrTree: a treap ordered by address in which every node knows the largest block below it. First fit, first fit from a
@@ -17,6 +17,7 @@
 //   - SizeIndex: best fit by (size, address): sizes are binned, 32 bins a doubling, a two-level bitmap finds the next
 //     occupied bin, and every bin is a treap ordered by (size, address). So a search costs two bit scans and a descent into a
 //     small tree, and a bin with very many blocks still costs O(log n).
+//   - Lists: segregated stacks under a two-level bitmap, for the policies that keep free blocks by class (TLSF and its kin). O(1).
 //
 // # Invariants
 //

@@ -10,7 +10,9 @@ import (
 	"github.com/gpubench/gpubench/plugins/strategies/canary"
 	"github.com/gpubench/gpubench/plugins/strategies/direct"
 	"github.com/gpubench/gpubench/plugins/strategies/firstfit"
+	"github.com/gpubench/gpubench/plugins/strategies/mattconte"
 	"github.com/gpubench/gpubench/plugins/strategies/nextfit"
+	"github.com/gpubench/gpubench/plugins/strategies/offsetalloc"
 	"github.com/gpubench/gpubench/plugins/strategies/pytorch"
 	"github.com/gpubench/gpubench/plugins/strategies/tlsf"
 	"github.com/gpubench/gpubench/plugins/strategies/worstfit"
@@ -26,6 +28,8 @@ func Builtin() []sdk.Description {
 		worstfit.Description(),
 		buddy.Description(),
 		tlsf.Description(),
+		mattconte.Description(),
+		offsetalloc.Description(),
 		pytorch.Description(),
 		canary.Description(),
 	}

@@ -24,35 +24,35 @@ var modeNames = map[string]mode{
 // find returns the free block that serves n bytes at the alignment, in no list or the null block, or None
 // (VmaBlockMetadata_TLSF::CreateAllocationRequest).
 func (h *Heap) find(n, align uint64) uint32 {
-	if h.listed == 0 {
+	if h.lists.Len() == 0 {
 		return h.tryNull(n, align)
 	}
-	next := h.firstList(nextSize(n))
+	next := h.lists.AtOrAbove(listOf(nextSize(n)))
 	i := blocks.None
 	switch h.mode {
 	case modeDefault:
 		if i = h.walk(next, n, align); i == blocks.None {
 			if i = h.tryNull(n, align); i == blocks.None {
-				i = h.walk(h.firstList(n), n, align)
+				i = h.walk(h.lists.AtOrAbove(listOf(n)), n, align)
 			}
 		}
 	case modeMinTime:
 		if i = h.tryHead(next, n, align); i == blocks.None {
 			if i = h.tryNull(n, align); i == blocks.None {
 				if i = h.walk(next, n, align); i == blocks.None {
-					i = h.walk(h.firstList(n), n, align)
+					i = h.walk(h.lists.AtOrAbove(listOf(n)), n, align)
 				}
 			}
 		}
 	case modeMinMemory:
-		if i = h.walk(h.firstList(n), n, align); i == blocks.None {
+		if i = h.walk(h.lists.AtOrAbove(listOf(n)), n, align); i == blocks.None {
 			if i = h.tryNull(n, align); i == blocks.None {
 				i = h.walk(next, n, align)
 			}
 		}
 	}
-	for next != noList && i == blocks.None {
-		if next = h.listAtOrAbove(next + 1); next != noList {
+	for next != blocks.NoList && i == blocks.None {
+		if next = h.lists.AtOrAbove(next + 1); next != blocks.NoList {
 			i = h.walk(next, n, align)
 		}
 	}
@@ -61,10 +61,10 @@ func (h *Heap) find(n, align uint64) uint32 {
 
 // walk returns the first block of the list that fits.
 func (h *Heap) walk(list uint32, n, align uint64) uint32 {
-	if list == noList {
+	if list == blocks.NoList {
 		return blocks.None
 	}
-	for i := h.heads[list]; i != blocks.None; i = h.t.B[i].L {
+	for i := h.lists.Head(list); i != blocks.None; i = h.t.B[i].L {
 		if h.fits(i, n, align) {
 			return i
 		}
@@ -73,8 +73,8 @@ func (h *Heap) walk(list uint32, n, align uint64) uint32 {
 }
 
 func (h *Heap) tryHead(list uint32, n, align uint64) uint32 {
-	if list != noList && h.fits(h.heads[list], n, align) {
-		return h.heads[list]
+	if list != blocks.NoList && h.fits(h.lists.Head(list), n, align) {
+		return h.lists.Head(list)
 	}
 	return blocks.None
 }
@@ -108,12 +108,9 @@ func (h *Heap) Inspect(in *sdk.Inspection) {
 	}
 	in.Segments = append(in.Segments, seg)
 	in.FreeLists = append(in.FreeLists, sdk.FreeList{Name: "null", Len: 1, Bytes: h.t.B[h.null].Size})
-	for list, i := range h.heads {
-		if i == blocks.None {
-			continue
-		}
+	for list := h.lists.AtOrAbove(0); list != blocks.NoList; list = h.lists.AtOrAbove(list + 1) {
 		f := sdk.FreeList{Name: fmt.Sprintf("class %d step %d", list>>stepsLog2, list&(steps-1))}
-		for ; i != blocks.None; i = h.t.B[i].L {
+		for i := h.lists.Head(list); i != blocks.None; i = h.t.B[i].L {
 			f.Len++
 			f.Bytes += h.t.B[i].Size
 		}

@@ -19,23 +19,17 @@ const (
 	smallStep  = smallBytes / steps
 	// classShift is MEMORY_CLASS_SHIFT: class 1 begins with sizes whose highest bit is 8.
 	classShift = 7
-	classes    = 64 - classShift
-	noList     = classes * steps
 )
 
 // Heap is a TLSF heap of one range. Make one with newHeap.
 type Heap struct {
-	t       *blocks.Table
-	mode    mode
-	classes uint64          // bit c: steps[c] is not 0
-	steps   [classes]uint32 // bit s: list c*32+s is not empty
-	heads   [noList]uint32
-	listed  int    // blocks in lists
-	free    uint64 // bytes in lists and in the null block
-	null    uint32 // the null block
-	first   uint32 // lowest block
-	base    uint64
-	bytes   uint64
+	t     *blocks.Table
+	mode  mode
+	lists blocks.Lists // list class*32 + step
+	null  uint32       // the null block
+	first uint32       // lowest block
+	base  uint64
+	bytes uint64
 }
 
 func newHeap(m mode, base, bytes uint64) *Heap {
@@ -47,8 +41,7 @@ func newHeap(m mode, base, bytes uint64) *Heap {
 // Reset frees everything: all of the range is the null block again.
 func (h *Heap) Reset() {
 	h.t.Reset()
-	h.classes, h.steps, h.heads = 0, [classes]uint32{}, [noList]uint32{}
-	h.listed, h.free = 0, h.bytes
+	h.lists = blocks.Lists{}
 	h.null = h.t.New(h.base, h.bytes)
 	h.t.B[h.null].Free = true
 	h.first = h.null
@@ -74,68 +67,20 @@ func nextSize(n uint64) uint64 {
 	return n + smallStep
 }
 
-// firstList returns the first non-empty list at or above that of the size, or noList.
-func (h *Heap) firstList(size uint64) uint32 {
-	return h.listAtOrAbove(listOf(size))
-}
-
-func (h *Heap) listAtOrAbove(list uint32) uint32 {
-	if list >= noList {
-		return noList
-	}
-	c := list >> stepsLog2
-	if m := h.steps[c] &^ (1<<(list&(steps-1)) - 1); m != 0 {
-		return c<<stepsLog2 | uint32(bits.TrailingZeros32(m))
-	}
-	m := h.classes &^ (2<<c - 1)
-	if m == 0 {
-		return noList
-	}
-	c = uint32(bits.TrailingZeros64(m))
-	return c<<stepsLog2 | uint32(bits.TrailingZeros32(h.steps[c]))
-}
-
 func (h *Heap) insert(i uint32) {
-	b := &h.t.B[i]
-	list := listOf(b.Size)
-	head := h.heads[list]
-	b.Free, b.L, b.R = true, head, blocks.None
-	if head != blocks.None {
-		h.t.B[head].R = i
-	} else {
-		h.steps[list>>stepsLog2] |= 1 << (list & (steps - 1))
-		h.classes |= 1 << (list >> stepsLog2)
-	}
-	h.heads[list] = i
-	h.listed++
-	h.free += b.Size
+	h.t.B[i].Free = true
+	h.lists.Push(h.t, listOf(h.t.B[i].Size), i)
 }
 
 func (h *Heap) remove(i uint32) {
-	b := &h.t.B[i]
-	if b.L != blocks.None {
-		h.t.B[b.L].R = b.R
-	}
-	if b.R != blocks.None {
-		h.t.B[b.R].L = b.L
-	} else {
-		list := listOf(b.Size)
-		if h.heads[list] = b.L; b.L == blocks.None {
-			c := list >> stepsLog2
-			if h.steps[c] &^= 1 << (list & (steps - 1)); h.steps[c] == 0 {
-				h.classes &^= 1 << c
-			}
-		}
-	}
-	b.Free = false
-	h.listed--
-	h.free -= b.Size
+	h.lists.Remove(h.t, listOf(h.t.B[i].Size), i)
+	h.t.B[i].Free = false
 }
 
 // Alloc finds a block in the order of the mode and cuts the request from its low end.
 func (h *Heap) Alloc(size, align uint64) (addr, granted, ref uint64, ok bool) {
 	n := (size + unitBytes - 1) &^ (unitBytes - 1)
-	if n > h.free {
+	if n > h.lists.Bytes()+h.t.B[h.null].Size {
 		return 0, 0, 0, false
 	}
 	i := h.find(n, max(align, 1))
@@ -160,9 +105,6 @@ func (h *Heap) giveGap(i uint32, gap uint64) {
 		h.first = low
 	}
 	h.insert(low)
-	if i == h.null {
-		h.free -= gap // counted already, as bytes of the null block
-	}
 }
 
 // cut makes block i, which is in no list, a live one of n bytes and gives the rest back.
@@ -171,7 +113,6 @@ func (h *Heap) cut(i uint32, n uint64) {
 		h.null = h.t.SplitHigh(i, n)
 		h.t.B[h.null].Free = true
 		h.t.B[i].Free = false
-		h.free -= n
 		return
 	}
 	if h.t.B[i].Size > n {
@@ -193,7 +134,6 @@ func (h *Heap) Free(addr, granted, ref uint64) bool {
 	next := h.t.B[i].Next
 	switch {
 	case next == h.null:
-		h.free += h.t.B[i].Size
 		h.t.Absorb(i, next)
 		h.null = i
 		h.t.B[i].Free = true

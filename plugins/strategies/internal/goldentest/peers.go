@@ -26,7 +26,7 @@ var Peers = map[string]Peer{
 	"vma-tlsf-mintime":   {Strategy: "tlsf", Options: `{"mode": "min-time"}`},
 	"vma-tlsf-minoffset": {Strategy: "tlsf", Options: `{"mode": "min-offset"}`},
 
-	"mattconte-tlsf":          {Strategy: "mattconte-tlsf"},
+	"mattconte-tlsf":          {Strategy: "mattconte-tlsf", Options: `{"align_bytes": 8}`},
 	"mattconte-tlsf-align256": {Strategy: "mattconte-tlsf", Options: `{"align_bytes": 256}`},
 	"offset-allocator":        {Strategy: "offset-allocator", Options: `{"max_nodes": 2097152}`},
 
