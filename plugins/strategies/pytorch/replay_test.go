@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/gpubench/gpubench/backends"
+	"github.com/gpubench/gpubench/backends/ideal"
+	"github.com/gpubench/gpubench/backends/recorded"
 	"github.com/gpubench/gpubench/internal/testflags"
 	"github.com/gpubench/gpubench/plugins/sdk"
 	"github.com/gpubench/gpubench/plugins/strategies/pytorch"
@@ -16,15 +18,18 @@ import (
 	"github.com/gpubench/gpubench/trace/importers"
 )
 
+// recordingsDir holds real recordings in our text form.
+const recordingsDir = "../../../trace/testdata/recordings"
+
 // TestRecordings replays recordings of real programs over the addresses that their driver gave them. Every allocation must
 // come out at its recorded address, and the layout at the end must be the recorded one. The default is our own text form of
-// them in testdata/recordings; -recordings DIR checks originals of any form.
+// them, which the importers' tests hold equal to the originals; -recordings DIR checks originals of any form.
 func TestRecordings(t *testing.T) {
-	paths := testflags.RecordingFiles(t, "testdata/recordings", func(name string) bool {
+	paths := testflags.RecordingFiles(t, recordingsDir, func(name string) bool {
 		return strings.HasSuffix(name, ".trace.gz") || strings.HasSuffix(name, ".pickle")
 	})
 	if testflags.RecordingsDir() == "" && len(paths) == 0 {
-		t.Fatal("no recordings in testdata/recordings")
+		t.Fatal("no recordings in " + recordingsDir)
 	}
 	for _, path := range paths {
 		t.Run(filepath.Base(path), func(t *testing.T) {
@@ -49,13 +54,20 @@ func TestRecordings(t *testing.T) {
 	}
 }
 
-// recordedCapacity stands for the device where the recording does not name it: it only sizes reservations.
-const recordedCapacity = 80 << 30
-
 func replayRecording(t *testing.T, d *importers.Imported) {
 	t.Helper()
 	tr := d.Trace
-	dev := newRecordedDevice(tr)
+	r := &recordingRun{t: tr, slots: make([]sdk.Block, tr.Slots), live: make([]bool, tr.Slots)}
+	var dev device
+	if len(tr.Events) > 0 {
+		rec, err := recorded.New(tr, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dev, r.dev = rec, rec
+	} else { // a state without history: nothing to answer with
+		dev = newIdeal(t, 1<<40)
+	}
 	opts, err := json.Marshal(map[string]string{"conf": pytorch.ConfOf(tr.Meta.Settings)})
 	if err != nil {
 		t.Fatal(err)
@@ -65,14 +77,19 @@ func replayRecording(t *testing.T, d *importers.Imported) {
 		t.Fatal(err)
 	}
 	a := s.(*pytorch.Allocator)
-	r := &recordingRun{t: tr, a: a, dev: dev, slots: make([]sdk.Block, tr.Slots), live: make([]bool, tr.Slots)}
+	r.a = a
 	if tr.Start != nil {
+		for _, seg := range tr.Start.Segments {
+			if st := dev.Adopt(seg.Addr, seg.Bytes); st != trace.CallOK {
+				t.Fatalf("segment %#x: %v", seg.Addr, st.Err())
+			}
+		}
 		if err := a.RestoreLayout(tr.Start, func(slot uint32, b sdk.Block) { r.slots[slot], r.live[slot] = b, true }); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for i := range tr.Events {
-		dev.BeginEvent(uint64(i))
+		r.dev.BeginEvent(uint64(i))
 		if err := r.event(i); err != nil {
 			t.Fatalf("event %d of %d: %v", i, len(tr.Events), err)
 		}
@@ -93,7 +110,7 @@ func replayRecording(t *testing.T, d *importers.Imported) {
 type recordingRun struct {
 	t      *trace.Trace
 	a      *pytorch.Allocator
-	dev    *recordedDevice
+	dev    *recorded.Device // nil without events
 	slots  []sdk.Block
 	live   []bool
 	placed int
@@ -132,7 +149,7 @@ func (r *recordingRun) event(i int) error {
 	if st != trace.StatusOK {
 		return fmt.Errorf("kind %d: %v: %v", ev.Kind, st, r.a.LastError())
 	}
-	return r.dev.err
+	return r.mismatch()
 }
 
 func (r *recordingRun) alloc(i int, ev *trace.Event) error {
@@ -152,16 +169,12 @@ func (r *recordingRun) alloc(i int, ev *trace.Event) error {
 		r.slots[ev.Slot], r.live[ev.Slot] = b, true
 		r.placed++
 	}
-	return r.dev.err
+	return r.mismatch()
 }
 
 // final compares the mapped ranges and the blocks at the end with what the start state and the recorded segment events add
 // up to.
 func (r *recordingRun) final() error {
-	r.dev.BeginEvent(uint64(len(r.t.Events)))
-	if err := r.dev.finish(); err != nil {
-		return err
-	}
 	want := finalRanges(r.t)
 	var got [][2]uint64
 	for _, s := range r.a.Inspect().Segments {
@@ -234,4 +247,25 @@ func finalRanges(tr *trace.Trace) [][2]uint64 {
 	return out
 }
 
-var _ backends.Streams = (*recordedDevice)(nil)
+// mismatch returns the first device call that the recording does not have.
+func (r *recordingRun) mismatch() error {
+	if first, n := r.dev.Mismatches(); n > 0 {
+		return fmt.Errorf("%v (%d in all)", first[0], n)
+	}
+	return nil
+}
+
+// device is what a start state needs of a device.
+type device interface {
+	backends.Device
+	backends.SegmentAdopter
+}
+
+func newIdeal(t *testing.T, totalBytes uint64) *ideal.Device {
+	t.Helper()
+	d, err := ideal.New(ideal.Config{TotalBytes: totalBytes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}

@@ -13,13 +13,14 @@ import (
 var ErrLayout = errors.New("start state")
 
 // adoptedPage stands in expSegment.pages for memory that came with a start state: the device knows it as one allocation a
-// mapped range, and takes it back when the last page of the range goes.
+// mapped range.
 const adoptedPage backends.PhysID = 1<<64 - 1
 
 // adoptedRange is a mapped range of an expandable segment that came with a start state.
 type adoptedRange struct {
 	addr, bytes uint64
 	left        uint64 // bytes not given back yet
+	whole       bool   // the device takes it back as a whole only
 }
 
 // restorer builds the layout of a start state, segment by segment in address order.
@@ -260,14 +261,18 @@ func (r *restorer) count(seg *trace.StateSegment) {
 	}
 }
 
-// dropAdopted gives a page of a start state back.
+// dropAdopted gives a page of a start state back: page by page where the device can unmap it, like the recorded one, else
+// the whole range with its last page.
 func (a *Allocator) dropAdopted(addr, page uint64) {
 	for k := range a.adopted {
 		g := &a.adopted[k]
 		if addr < g.addr || addr-g.addr >= g.bytes {
 			continue
 		}
-		if g.left -= page; g.left == 0 {
+		if !g.whole && a.vm.Unmap(addr, page) != trace.CallOK {
+			g.whole = true
+		}
+		if g.left -= page; g.left == 0 && g.whole {
 			a.check("free", a.dev.Free(g.addr))
 		}
 		return
