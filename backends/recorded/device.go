@@ -29,6 +29,7 @@ type Device struct {
 	streams.Streams
 	tr         *trace.Trace
 	total      uint64
+	guessed    bool // the recording does not say how large its device was
 	charged    uint64
 	nowNs      uint64
 	event      uint64
@@ -55,7 +56,7 @@ func New(tr *trace.Trace, totalBytes uint64) (*Device, error) {
 		d.total = tr.Meta.CapacityBytes
 	}
 	if d.total == 0 {
-		d.total = defaultTotalBytes
+		d.total, d.guessed = defaultTotalBytes, true
 	}
 	d.Reset()
 	return d, nil

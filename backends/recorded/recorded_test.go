@@ -173,3 +173,30 @@ func TestNothingRecorded(t *testing.T) {
 		t.Fatalf("err = %v", err)
 	}
 }
+
+// TestReservationsOfAGuessedSize: two reservations 90 GiB apart, as on a device of 80 GiB, of a strategy that takes the
+// device for larger.
+func TestReservationsOfAGuessedSize(t *testing.T) {
+	const first, second = 0x10_0000_0000, 0x10_0000_0000 + 90<<30
+	tr := &trace.Trace{Events: make([]trace.Event, 2), SegmentEvents: []trace.SegmentEvent{
+		{Event: 0, Addr: first, Bytes: 2 * mib, Kind: trace.SegmentMap},
+		{Event: 1, Addr: second, Bytes: 2 * mib, Kind: trace.SegmentMap},
+	}}
+	for _, c := range []struct {
+		total uint64
+		want  trace.CallStatus
+	}{{0, trace.CallOK}, {80 << 30, trace.CallOK}, {200 << 30, trace.CallInvalidValue}} {
+		d, err := New(tr, c.total)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size := d.Info().TotalBytes / 8 * 9
+		if addr, st := d.Reserve(size); addr != first || st != trace.CallOK {
+			t.Fatalf("total %d: first at %#x, status %d", c.total, addr, st)
+		}
+		d.BeginEvent(1)
+		if addr, st := d.Reserve(size); st != c.want || st == trace.CallOK && addr != second {
+			t.Fatalf("total %d: second at %#x, status %d, want %d", c.total, addr, st, c.want)
+		}
+	}
+}

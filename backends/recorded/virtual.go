@@ -7,7 +7,8 @@ import (
 	"github.com/gpubench/gpubench/trace"
 )
 
-// Reserve puts the range where the recording maps next.
+// Reserve puts the range where the recording maps next. Strategies size reservations by the device; where that size is a
+// guess they may reach into each other, and only what is mapped counts.
 func (d *Device) Reserve(size uint64) (uint64, trace.CallStatus) {
 	if size == 0 {
 		return 0, trace.CallInvalidValue
@@ -18,7 +19,7 @@ func (d *Device) Reserve(size uint64) (uint64, trace.CallStatus) {
 	}
 	size = (size + pageBytes - 1) / pageBytes * pageBytes
 	for _, r := range d.ranges {
-		if e.Addr < r.addr+r.size && r.addr < e.Addr+size {
+		if e.Addr == r.addr || !d.guessed && e.Addr < r.addr+r.size && r.addr < e.Addr+size {
 			d.mismatch(trace.CallReserve, e.Addr, size, e)
 			return 0, trace.CallInvalidValue
 		}
