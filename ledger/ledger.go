@@ -120,6 +120,7 @@ func (l *Ledger) Feed(first uint64, events []trace.Event, timesNs []int64, outco
 	for ; next < len(calls) && calls[next].Event == l.n; next++ {
 		l.loose++
 	}
+	next = l.closeCalls(calls, next)
 	if next < len(calls) {
 		return l.fail("call log: a record of event %d where event %d was expected", calls[next].Event, l.n)
 	}
@@ -131,15 +132,23 @@ func (l *Ledger) fail(format string, args ...any) error {
 	return l.err
 }
 
-// outside enters the calls from place i on that belong to no event and returns the place of the first that does.
+// outside enters the calls of open and restore from place i on and returns the place of the first that is neither.
 func (l *Ledger) outside(calls []trace.Call, i int) int {
 	l.dev.now = l.n
-	for ; i < len(calls) && calls[i].Event >= trace.EventClose; i++ {
-		if calls[i].Event == trace.EventClose {
-			l.enterStart()
-			l.closing = true
-		}
+	for ; i < len(calls) && calls[i].Event >= trace.EventRestore; i++ {
 		l.outsideEvent = int64(calls[i].Event)
+		l.call(&calls[i])
+		l.outsideEvent = 0
+	}
+	return i
+}
+
+// closeCalls enters the calls of close from place i on; they come after the last event.
+func (l *Ledger) closeCalls(calls []trace.Call, i int) int {
+	for ; i < len(calls) && calls[i].Event == trace.EventClose; i++ {
+		l.enterStart()
+		l.closing, l.outsideEvent = true, closeEvent
+		l.dev.now = l.n
 		l.call(&calls[i])
 		l.outsideEvent = 0
 	}
@@ -238,8 +247,14 @@ func (l *Ledger) Closed() {
 	if l.dev.held > 0 {
 		leak(l.dev.held, fmt.Sprintf("device memory in %d segments", l.dev.regions.n))
 	}
-	if mapped := l.mappedBytes(); l.obj.charged > 0 && len(l.obj.phys) > 0 && mapped == 0 {
-		leak(l.obj.charged, fmt.Sprintf("physical memory under %d handles", len(l.obj.phys)))
+	var unmapped, handles uint64
+	for _, p := range l.obj.phys {
+		if p.maps == 0 {
+			unmapped, handles = unmapped+p.size, handles+1
+		}
+	}
+	if handles > 0 {
+		leak(unmapped, fmt.Sprintf("physical memory, mapped nowhere, under %d handles", handles))
 	}
 	if k := l.obj.reserves.len(); k > 0 {
 		var sum uint64
@@ -251,12 +266,4 @@ func (l *Ledger) Closed() {
 	if l.host.held > 0 {
 		leak(l.host.held, fmt.Sprintf("host memory in %d pieces", l.host.regions.n))
 	}
-}
-
-// mappedBytes sums the mappings.
-func (l *Ledger) mappedBytes() (sum uint64) {
-	for c := l.obj.maps.idx.next(noCursor); c.dir >= 0; c = l.obj.maps.idx.next(c) {
-		sum += l.obj.maps.recs[l.obj.maps.idx.id(c)].size
-	}
-	return sum
 }

@@ -97,7 +97,7 @@ func (l *Ledger) externalNow() Ratio {
 		return Ratio{}
 	}
 	largest := l.dev.largest()
-	return Ratio{Value: 1 - float64(largest)/float64(total), PartBytes: largest, TotalBytes: total}
+	return Ratio{Value: float64(total-largest) / float64(total), PartBytes: largest, TotalBytes: total}
 }
 
 // internalNow is 1 − requested ÷ granted over the live blocks.
@@ -105,7 +105,7 @@ func (l *Ledger) internalNow() Ratio {
 	if l.grantedBytes == 0 || l.grantedBytes < l.liveBytes { // less granted than requested is a violation, not a gain
 		return Ratio{PartBytes: l.liveBytes, TotalBytes: l.grantedBytes}
 	}
-	return Ratio{Value: 1 - float64(l.liveBytes)/float64(l.grantedBytes), PartBytes: l.liveBytes, TotalBytes: l.grantedBytes}
+	return Ratio{Value: float64(l.grantedBytes-l.liveBytes) / float64(l.grantedBytes), PartBytes: l.liveBytes, TotalBytes: l.grantedBytes}
 }
 
 // settleSums adds the present state, up to and without event number n at time t, to the weighted means. The conversions

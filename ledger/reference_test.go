@@ -110,13 +110,13 @@ func (s *refState) external() Ratio {
 	if total == 0 {
 		return Ratio{}
 	}
-	return Ratio{1 - float64(largest)/float64(total), largest, total}
+	return Ratio{float64(total-largest) / float64(total), largest, total}
 }
 
 func (s *refState) internal() Ratio {
 	x := Ratio{PartBytes: s.live, TotalBytes: s.granted}
 	if s.granted > 0 && s.granted >= s.live {
-		x.Value = 1 - float64(s.live)/float64(s.granted)
+		x.Value = float64(s.granted-s.live) / float64(s.granted)
 	}
 	return x
 }
