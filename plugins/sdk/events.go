@@ -16,23 +16,16 @@ func (r *Runner) rare(ev *trace.Event, timed bool) (st trace.Status, addr, grant
 	case trace.KindSync, trace.KindComplete, trace.KindWait, trace.KindStreamDestroy, trace.KindEvents:
 		r.tellDevice(ev, timed)
 	}
-	if timed {
-		t0 = clock.Ticks()
-	}
+	t0 = ticksIf(timed)
 	st = r.simple(ev)
-	if timed {
-		t1 = clock.Ticks()
-	}
+	t1 = ticksIf(timed)
 	r.after(ev, st)
 	return st, 0, 0, t0, t1
 }
 
 // deviceStart and deviceEnd enclose calls that the loop itself makes to the device. Only batch mode needs their time.
 func (r *Runner) deviceStart(timed bool) uint64 {
-	if timed {
-		return 0
-	}
-	return clock.Ticks()
+	return ticksIf(!timed)
 }
 
 func (r *Runner) deviceEnd(timed bool, start uint64) {
@@ -223,9 +216,7 @@ func (r *Runner) realloc(ev *trace.Event, timed bool) (st trace.Status, addr, gr
 	r.fill(&r.request, ev)
 	var b Block
 	was := old.block
-	if timed {
-		t0 = clock.Ticks()
-	}
+	t0 = ticksIf(timed)
 	if r.uses.reallocer != nil {
 		st = r.uses.reallocer.Realloc(&was, &r.request, &b)
 	} else if st = r.strategy.Alloc(&r.request, &b); st.Placed() {
@@ -234,9 +225,7 @@ func (r *Runner) realloc(ev *trace.Event, timed bool) (st trace.Status, addr, gr
 			st = freed
 		}
 	}
-	if timed {
-		t1 = clock.Ticks()
-	}
+	t1 = ticksIf(timed)
 	if !st.Placed() {
 		return st, 0, 0, t0, t1
 	}

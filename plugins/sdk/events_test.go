@@ -17,7 +17,6 @@ type full struct {
 	told    []string
 	moves   []trace.Call // notes to make at the next Defragment
 	status  trace.Status // of the next free
-	saved   map[uint32]bool
 	feature uint32
 }
 

@@ -104,7 +104,6 @@ func (d *arenaDevice) SyncDevice()                                  { d.Complete
 type direct struct {
 	env    *Env
 	chatty int
-	told   []string
 }
 
 func (s *direct) Alloc(r *Request, b *Block) trace.Status {
@@ -161,7 +160,6 @@ func alloc(h trace.Handle, size uint64) trace.Event {
 func free(h trace.Handle) trace.Event {
 	return trace.Event{Kind: trace.KindFree, Handle: h, Slot: uint32(h) - 1}
 }
-func plain(k trace.Kind) trace.Event { return trace.Event{Kind: k} }
 
 func open(t testing.TB, c RunnerConfig, d backends.Device) *Runner {
 	t.Helper()

@@ -33,6 +33,7 @@ func (r *Runner) run(w *wire.Window, at, n uint64) (done uint64) {
 	slots := r.slots
 	strategy := r.strategy
 	begin := clock.Ticks()
+replay:
 	for i := range events {
 		ev := &events[i]
 		out := &outcomes[i]
@@ -46,13 +47,9 @@ func (r *Runner) run(w *wire.Window, at, n uint64) (done uint64) {
 		case trace.KindAlloc:
 			slot := &slots[ev.Slot]
 			r.fill(req, ev)
-			if timed {
-				t0 = clock.Ticks()
-			}
+			t0 = ticksIf(timed)
 			st = strategy.Alloc(req, &slot.block)
-			if timed {
-				t1 = clock.Ticks()
-			}
+			t1 = ticksIf(timed)
 			slot.handle = ev.Handle
 			if slot.live = st.Placed(); slot.live {
 				addr, granted = slot.block.Addr, slot.block.Size
@@ -64,36 +61,33 @@ func (r *Runner) run(w *wire.Window, at, n uint64) (done uint64) {
 				break
 			}
 			slot.live = false
-			if timed {
-				t0 = clock.Ticks()
-			}
+			t0 = ticksIf(timed)
 			st = strategy.Free(&slot.block, ev.Stream)
-			if timed {
-				t1 = clock.Ticks()
-			}
+			t1 = ticksIf(timed)
 		default:
 			st, addr, granted, t0, t1 = r.rare(ev, timed)
 		}
 		*out = trace.Outcome{Status: st, Addr: addr, Granted: granted}
-		if log.made|int(log.deviceCalls) != 0 {
-			r.account(out, t1-t0, timed)
+		if r.feature != nil {
+			out.Feature = r.feature.Feature()
+		}
+		switch ticks := t1 - t0; {
+		case log.made|int(log.deviceCalls) != 0:
+			r.account(out, ticks)
 			if len(log.spill) != 0 {
-				r.hold(out, base+uint64(i)+1)
-				break
+				r.hold(out)
+				break replay
 			}
 			progress.SetCalls(uint64(log.n))
-		} else if d := t1 - t0; d == 0 {
+		case ticks == 0:
 			out.Flags = trace.OutcomeNotTimed
-		} else if d < 1<<32 {
-			out.PolicyTicks = uint32(d)
-		} else {
+		case ticks < 1<<32:
+			out.PolicyTicks = uint32(ticks)
+		default:
 			r.saturate(out)
 		}
 		if st == trace.StatusSkipped {
 			r.totals.skipped++
-		}
-		if r.feature != nil {
-			out.Feature = r.feature.Feature()
 		}
 		done++
 		progress.Store(at + done)
@@ -106,6 +100,14 @@ func (r *Runner) run(w *wire.Window, at, n uint64) (done uint64) {
 		progress.Store(at + done)
 	}
 	return done
+}
+
+// ticksIf reads the clock in the timing mode per event.
+func ticksIf(timed bool) uint64 {
+	if timed {
+		return clock.Ticks()
+	}
+	return 0
 }
 
 // fill makes the request of an alloc or realloc.
@@ -141,7 +143,7 @@ func (r *Runner) before(i uint64, timed bool) {
 }
 
 // account puts the calls of the event into its outcome and takes their time off the policy time.
-func (r *Runner) account(out *trace.Outcome, ticks uint64, timed bool) {
+func (r *Runner) account(out *trace.Outcome, ticks uint64) {
 	log := &r.log
 	out.Calls = uint16(min(log.made, 1<<16-1))
 	r.totals.deviceWall += log.wallTicks
@@ -152,7 +154,7 @@ func (r *Runner) account(out *trace.Outcome, ticks uint64, timed bool) {
 		out.Flags |= trace.OutcomeDeviceTimeSaturated
 		r.totals.deviceSaturated++
 	}
-	if timed && ticks != 0 {
+	if ticks != 0 {
 		r.policyTime(out, ticks)
 	} else {
 		out.Flags |= trace.OutcomeNotTimed
@@ -183,10 +185,7 @@ func (r *Runner) saturate(out *trace.Outcome) {
 }
 
 // hold keeps the outcome of an event whose call records did not fit, and puts whole what can be whole.
-func (r *Runner) hold(out *trace.Outcome, next uint64) {
-	if r.feature != nil {
-		out.Feature = r.feature.Feature()
-	}
+func (r *Runner) hold(out *trace.Outcome) {
 	r.held = *out
 	r.pending = &r.held
 	// It is delivered, and counted, with the next window.

@@ -1,7 +1,9 @@
 package sdk
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -76,11 +78,16 @@ func Serve(e Executable) {
 
 // PrintDescription writes what Describe answers, as JSON.
 func PrintDescription(w io.Writer, e Executable) error {
-	text, err := protojson.MarshalOptions{Multiline: true, UseProtoNames: true}.Marshal(e.describe())
+	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(e.describe())
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "%s\n", text)
+	var pretty bytes.Buffer // protojson varies its spaces on purpose; people and tests want one form
+	if err := json.Indent(&pretty, text, "", "  "); err != nil {
+		return err
+	}
+	pretty.WriteByte('\n')
+	_, err = pretty.WriteTo(w)
 	return err
 }
 
