@@ -218,6 +218,9 @@ func (s *pluginSession) Reopen(ctx context.Context, timing Timing, drain func(Wi
 	return s.open(ctx, timing)
 }
 
+// SetTrace implements Session.
+func (s *pluginSession) SetTrace(path string) { s.spec.TracePath = path }
+
 // Finish implements Session.
 func (s *pluginSession) Finish(ctx context.Context, drain func(Window) error) error {
 	return s.closeCase(ctx, drain)

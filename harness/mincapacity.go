@@ -69,22 +69,23 @@ var ErrNoArena = errors.New("the strategy could not get its memory")
 
 // FirstFailure replays a case in a fresh process until an allocation is not placed, and describes it; nil when none fails.
 func (r *Runner) FirstFailure(ctx context.Context, c *results.Case) (*ledger.Failure, error) {
-	rec := &r.Recordings[c.Trace]
-	cont := r.contender(c)
-	s, err := r.Launcher.Open(ctx, OpenSpec{Case: c, TracePath: rec.BinaryPath, Seed: r.Seed, Timing: TimeBatch,
-		RestoreStart: rec.Trace.Start != nil && cont.CanRestore, MemoryLimitBytes: r.MemoryLimitBytes, HangTimeout: r.HangTimeout})
+	s, x, err := r.openOnce(ctx, c, TimeBatch)
 	if err != nil {
 		return nil, err
 	}
 	defer s.Stop()
-	x := &trialRun{r: r, c: c, rec: rec, cont: cont, trial: &results.Trial{}}
+	return x.firstFailure(ctx, s)
+}
+
+// firstFailure replays the trace of the session until an allocation is not placed.
+func (x *trialRun) firstFailure(ctx context.Context, s Session) (*ledger.Failure, error) {
 	l := ledger.New(x.config(s.Info()))
-	_, err = s.Replay(ctx, func(w Window) error {
+	_, err := s.Replay(ctx, func(w Window) error {
 		if err := x.feed(l, w); err != nil {
 			return err
 		}
 		for i := range w.Outcomes {
-			if rec.Trace.Events[w.First+uint64(i)].Kind.TakesMemory() && !w.Outcomes[i].Status.Placed() {
+			if x.rec.Trace.Events[w.First+uint64(i)].Kind.TakesMemory() && !w.Outcomes[i].Status.Placed() {
 				return errFailed
 			}
 		}

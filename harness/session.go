@@ -76,6 +76,8 @@ type Session interface {
 	// Reopen closes the case and opens it again in the same process, with another timing. The records of the calls made by
 	// closing go to drain, if it is not nil.
 	Reopen(ctx context.Context, timing Timing, drain func(Window) error) error
+	// SetTrace makes the next Reopen open another trace file.
+	SetTrace(path string)
 	// Finish closes the case; the records of the calls made by closing go to drain, if it is not nil.
 	Finish(ctx context.Context, drain func(Window) error) error
 	// Stop ends the process, by force if need be. It never blocks for long and may be called at any time.

@@ -76,9 +76,7 @@ func (x *trialRun) execute(ctx context.Context) (*results.Curves, error) {
 	info := s.Info()
 	x.trial.Clock, x.trial.Remote = info.Clock, info.Remote
 	x.trial.Warnings = append(x.trial.Warnings, info.Warnings...)
-	if x.rec.Trace.Start != nil && !info.Restored {
-		x.warn("the recording begins with live blocks that this strategy cannot take over: it started empty, and events on those blocks were skipped")
-	}
+	x.warnUnrestored(info)
 	report, want, err := x.exactPass(ctx, s, info)
 	if err != nil {
 		return nil, err
@@ -95,6 +93,12 @@ func (x *trialRun) execute(ctx context.Context) (*results.Curves, error) {
 		return &results.Curves{Series: report.Series, Picture: report.Picture, Strings: x.rec.Trace.Strings}, nil
 	}
 	return nil, nil
+}
+
+func (x *trialRun) warnUnrestored(info SessionInfo) {
+	if x.rec.Trace.Start != nil && !info.Restored {
+		x.warn("the recording begins with live blocks that this strategy cannot take over: it started empty, and events on those blocks were skipped")
+	}
 }
 
 func (x *trialRun) warn(format string, args ...any) {

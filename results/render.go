@@ -189,22 +189,24 @@ func writeNotes(b *strings.Builder, r *Ranking) {
 	writeDeviations(b, r)
 }
 
+// writeDeviations names the known deviations shortly; JSON and the HTML report have the sentences.
 func writeDeviations(b *strings.Builder, r *Ranking) {
 	seen := map[string]bool{}
 	for i := range r.Traces {
 		for j := range r.Traces[i].Rows {
 			x := &r.Traces[i].Rows[j]
-			for _, d := range x.Deviations {
-				key := x.Strategy + d.ID
-				if seen[key] {
-					continue
-				}
-				if len(seen) == 0 {
-					b.WriteString("\nKnown deviations of exact copies (kept on purpose, not findings):\n")
-				}
-				seen[key] = true
-				fmt.Fprintf(b, "  - %s: %s (%s)\n", x.Strategy, d.Text, d.Section)
+			if len(x.Deviations) == 0 || seen[x.Strategy] {
+				continue
 			}
+			if len(seen) == 0 {
+				b.WriteString("\nKnown deviations that exact copies keep on purpose (not findings; the report and --format json explain them):\n")
+			}
+			seen[x.Strategy] = true
+			ids := make([]string, len(x.Deviations))
+			for k, d := range x.Deviations {
+				ids[k] = d.ID
+			}
+			fmt.Fprintf(b, "  - %s: %s\n", x.Strategy, strings.Join(ids, ", "))
 		}
 	}
 }
