@@ -275,6 +275,22 @@ func (f *Frames) allocHuge(dst []uint64, n int) []uint64 {
 	return dst
 }
 
+// FindFree returns the lowest run of n wholly free roots, or -1.
+func (f *Frames) FindFree(n int, nowNs int64) int {
+	f.Poll(nowNs)
+	for at := f.full.next(0); at >= 0; {
+		end := at + 1
+		for end < at+n && end < f.cfg.Roots && f.free[end] == rootMask {
+			end++
+		}
+		if end == at+n {
+			return at
+		}
+		at = f.full.next(end)
+	}
+	return -1
+}
+
 // FindRange returns the lowest run of n roots in which every frame is free or unpinned, none being scrubbed or pinned, or
 // -1: what a contiguous request of the resource manager may evict.
 func (f *Frames) FindRange(n int, nowNs int64) int {
@@ -292,7 +308,8 @@ func (f *Frames) FindRange(n int, nowNs int64) int {
 	return -1
 }
 
-// PinFree pins the free frames of a root and returns them.
+// PinFree pins the free frames of a root, for a client that takes what is there before it asks for evictions, and returns
+// them.
 func (f *Frames) PinFree(root int) uint32 {
 	m := f.free[root]
 	if m != 0 {
@@ -302,7 +319,8 @@ func (f *Frames) PinFree(root int) uint32 {
 	return m
 }
 
-// MarkEvicting sets or clears the mark that makes Pin refuse a root.
+// MarkEvicting sets or clears the mark of a root that is being emptied for a client: Pin refuses it, and what is given back
+// meanwhile becomes pinned, the client's, instead of free.
 func (f *Frames) MarkEvicting(root int, on bool) {
 	f.evicting[root] = 0
 	if on {
@@ -335,6 +353,10 @@ func (f *Frames) Free(root int, mask uint32, zero bool, nowNs int64) Result {
 	f.unpinned[root] &^= mask
 	f.n.Unpinned -= u
 	f.n.Pinned -= n - u
+	if f.evicting[root]&mask != 0 {
+		f.n.Pinned += n // kept for the client that is emptying the range
+		return OK
+	}
 	if zero || !f.cfg.Scrub || f.cfg.ScrubNsPerFrame == 0 {
 		f.put(root, mask)
 		return OK

@@ -7,6 +7,8 @@ import (
 const (
 	// allocMax bounds the chunks of one alloc and the pages of one pma_alloc.
 	allocMax = 1 << 20
+	// leavesMax is the most leaves that a root can have: 2 MiB of 64 bytes.
+	leavesMax = pmm.RootBytes / 64
 	gpuOwn   = 0
 	gpuOther = 1
 )
@@ -284,7 +286,7 @@ func (r *runner) subchunks(a []uint64) {
 		r.reject("freed leaves")
 		return
 	}
-	out := make([]pmm.Chunk, a[2])
+	out := make([]pmm.Chunk, min(a[2], leavesMax))
 	n := r.m.Subchunks(e.chunk, int(a[1]), out)
 	r.out.extra, r.out.hasExtra = n, true
 	if n > 0 {

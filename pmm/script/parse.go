@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -144,7 +146,7 @@ func parseOp(text string) (Op, error) {
 	f := strings.Fields(text)
 	n, ok := arity[f[0]]
 	if !ok {
-		return Op{}, fmt.Errorf("unknown operation %q", f[0])
+		return Op{}, fmt.Errorf("unknown operation; there are %s", strings.Join(slices.Sorted(maps.Keys(arity)), ", "))
 	}
 	if len(f)-1 != n {
 		return Op{}, fmt.Errorf("%s takes %d numbers, got %d", f[0], n, len(f)-1)

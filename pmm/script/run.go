@@ -70,3 +70,24 @@ func (s *Script) Run(w io.Writer, opts Options) error {
 	}
 	return nil
 }
+
+// Play runs a script on a fresh, audited model without printing, and returns the model as it is in the end, for views of it.
+func Play(r io.Reader) (*pmm.Model, error) {
+	s, err := Parse(r)
+	if err != nil {
+		return nil, err
+	}
+	m, err := pmm.New(s.Config)
+	if err != nil {
+		return nil, err
+	}
+	m.Audit()
+	rn := newRunner(m)
+	for _, op := range s.Ops {
+		rn.do(op)
+		if v := m.Breaches(); len(v) > 0 {
+			return nil, fmt.Errorf("line %d %q: %w", op.Line, op, v[0])
+		}
+	}
+	return m, nil
+}
