@@ -31,6 +31,10 @@ import (
 const servesEnv = "SDK_TEST_SERVES"
 
 func TestMain(m *testing.M) {
+	if os.Getenv(servesEnv) == "tlsf" {
+		sdk.Serve(tlsfExecutable())
+		return
+	}
 	if os.Getenv(servesEnv) != "" || len(os.Args) == 2 && os.Args[1] == sdk.DescribeVerb {
 		sdk.Serve(executable)
 		return
@@ -194,7 +198,7 @@ func start(t testing.TB, files ...*os.File) *process {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), servesEnv+"=1", wire.EnvLifelineFD+"=3")
+	cmd.Env = append([]string{servesEnv + "=1"}, append(os.Environ(), wire.EnvLifelineFD+"=3")...)
 	cmd.ExtraFiles = append([]*os.File{r}, files...)
 	client := plugin.NewClient(&plugin.ClientConfig{
 		HandshakeConfig:  plugin.HandshakeConfig{ProtocolVersion: wire.ProtocolVersion, MagicCookieKey: wire.CookieKey, MagicCookieValue: wire.CookieValue},
