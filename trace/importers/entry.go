@@ -194,7 +194,7 @@ func (t *entryTable) Item(h *pickle.Heap, runNo int, item pickle.Value) (uint64,
 // convert turns the dictionary of an entry into a record.
 func (t *entryTable) convert(h *pickle.Heap, item pickle.Value, r *run) (e entry, err error) {
 	if k := h.Kind(item); k != pickle.KindDict {
-		return e, fmt.Errorf("a %s, not a dictionary", k)
+		return e, fmt.Errorf("%s, not a dictionary", k.A())
 	}
 	named, n := false, h.Len(item)
 	for i := range n {
@@ -253,7 +253,7 @@ func (t *entryTable) field(h *pickle.Heap, key pickle.Value, id uint32) field {
 func (t *entryTable) action(h *pickle.Heap, v pickle.Value, r *run) (action, error) {
 	id, ok := h.StringID(v)
 	if !ok {
-		return 0, fmt.Errorf("action is a %s, not a string", h.Kind(v))
+		return 0, fmt.Errorf("action is %s, not a string", h.Kind(v).A())
 	}
 	for int(id) >= len(t.actions) {
 		t.actions = append(t.actions, make([]action, max(64, len(t.actions)))...)
@@ -279,7 +279,7 @@ func (t *entryTable) set(h *pickle.Heap, e *entry, f field, v pickle.Value) erro
 		if !ok {
 			x, isNumber := h.Float(v)
 			if !isNumber || x != x || x < -maxTimeUs || x > maxTimeUs {
-				return fmt.Errorf("a %s, not a time", h.Kind(v))
+				return fmt.Errorf("%s, not a time", h.Kind(v).A())
 			}
 			us = int64(x)
 		}
@@ -294,7 +294,7 @@ func (t *entryTable) set(h *pickle.Heap, e *entry, f field, v pickle.Value) erro
 			bits, ok = uint64(x), true
 		}
 		if !ok {
-			return fmt.Errorf("a %s, not an integer", h.Kind(v))
+			return fmt.Errorf("%s, not an integer", h.Kind(v).A())
 		}
 		i := t.streams.of(bits)
 		if i >= maxStreamsOrPool {
@@ -305,7 +305,7 @@ func (t *entryTable) set(h *pickle.Heap, e *entry, f field, v pickle.Value) erro
 	}
 	x, ok := h.Uint(v)
 	if !ok {
-		return fmt.Errorf("a %s, not an integer from 0", h.Kind(v))
+		return fmt.Errorf("%s, not an integer from 0", h.Kind(v).A())
 	}
 	if f == fieldSize {
 		if x > maxEntrySize {
@@ -335,7 +335,7 @@ func (t *entryTable) setPool(h *pickle.Heap, e *entry, v pickle.Value) error {
 func (t *entryTable) pool(h *pickle.Heap, v pickle.Value) (uint16, error) {
 	k := h.Kind(v)
 	if k != pickle.KindTuple && k != pickle.KindList || h.Len(v) != 2 {
-		return 0, fmt.Errorf("a %s, not a pair of integers", k)
+		return 0, fmt.Errorf("%s, not a pair of integers", k.A())
 	}
 	a, okA := h.Int(h.Item(v, 0))
 	b, okB := h.Int(h.Item(v, 1))

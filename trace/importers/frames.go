@@ -58,7 +58,7 @@ func (t *entryTable) setTag(h *pickle.Heap, e *entry, v pickle.Value) error {
 	case pickle.KindNone:
 		return nil
 	default:
-		return fmt.Errorf("a %s, not a list of frames", k)
+		return fmt.Errorf("%s, not a list of frames", k.A())
 	}
 	tag, err := t.frames.tag(h, v)
 	if err != nil {
@@ -98,7 +98,7 @@ func (t *frameTable) frame(h *pickle.Heap, v pickle.Value) (uint32, error) {
 		return uint32(token & tokenPayload), nil
 	}
 	if k := h.Kind(v); k != pickle.KindDict {
-		return 0, fmt.Errorf("a %s, not a dictionary", k)
+		return 0, fmt.Errorf("%s, not a dictionary", k.A())
 	}
 	var f frame
 	f.name, f.file = t.text(h, v, "name"), t.text(h, v, "filename")

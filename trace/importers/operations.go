@@ -186,7 +186,7 @@ func (o *operations) onBlock(op *operation, stream uint64) error {
 	if op.Op == "r" {
 		return o.b.Use(h, o.b.Stream(stream))
 	}
-	if op.Skip == 0 {
+	if _, held := o.sizes[h]; held && op.Skip == 0 { // the free of a failed allocation does nothing
 		o.facts.Frees++
 	}
 	o.bytes -= o.sizes[h]

@@ -41,7 +41,7 @@ func readSettings(h *pickle.Heap, v pickle.Value, given bool) (allocatorRules, m
 		return r, nil, nil
 	}
 	if k := h.Kind(v); k != pickle.KindDict {
-		return r, nil, fmt.Errorf("allocator_settings: a %s, not a dictionary", k)
+		return r, nil, fmt.Errorf("allocator_settings: %s, not a dictionary", k.A())
 	}
 	settings := map[string]string{}
 	for i := range h.Len(v) {

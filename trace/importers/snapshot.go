@@ -48,7 +48,7 @@ func readSnapshot(r io.Reader, format Format, limits pickle.Limits) (*snapshot, 
 		settings, haveSettings = h.Lookup(top, "allocator_settings")
 		notes, haveNotes = h.Lookup(top, "external_annotations")
 	default:
-		return nil, fmt.Errorf("not a memory snapshot: the file holds a %s", k)
+		return nil, fmt.Errorf("not a memory snapshot: the file holds %s", k.A())
 	}
 	if !haveSegs && !haveTraces {
 		return nil, errors.New(`not a memory snapshot: neither "segments" nor "device_traces" in it`)
@@ -75,7 +75,7 @@ func readSnapshot(r io.Reader, format Format, limits pickle.Limits) (*snapshot, 
 // readTraces finds the entries of every device; a list that was not streamed is converted now.
 func (s *snapshot) readTraces(list pickle.Value) error {
 	if k := s.h.Kind(list); k != pickle.KindList && k != pickle.KindTuple {
-		return fmt.Errorf("device_traces: a %s, not a list", k)
+		return fmt.Errorf("device_traces: %s, not a list", k.A())
 	}
 	if s.h.Len(list) > maxDevices {
 		return fmt.Errorf("device_traces: %d devices, the most is %d", s.h.Len(list), maxDevices)
@@ -83,7 +83,7 @@ func (s *snapshot) readTraces(list pickle.Value) error {
 	for device := range s.h.Len(list) {
 		entries := s.h.Item(list, device)
 		if k := s.h.Kind(entries); k != pickle.KindList && k != pickle.KindTuple {
-			return fmt.Errorf("device_traces: device %d: a %s, not a list", device, k)
+			return fmt.Errorf("device_traces: device %d: %s, not a list", device, k.A())
 		}
 		if s.h.Len(entries) == 0 {
 			s.runs = append(s.runs, nil)

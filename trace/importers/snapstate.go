@@ -69,7 +69,7 @@ func (d *dict) uint(key string, def ...uint64) uint64 {
 	}
 	x, ok := d.h.Uint(v)
 	if !ok {
-		d.fail(key, "a %s where an integer from 0 belongs", d.h.Kind(v))
+		d.fail(key, "%s where an integer from 0 belongs", d.h.Kind(v).A())
 	}
 	return x
 }
@@ -81,7 +81,7 @@ func (d *dict) text(key string) (string, bool) {
 	}
 	s, ok := d.h.Text(v)
 	if !ok {
-		d.fail(key, "a %s where a string belongs", d.h.Kind(v))
+		d.fail(key, "%s where a string belongs", d.h.Kind(v).A())
 	}
 	return s, ok
 }
@@ -93,7 +93,7 @@ func (d *dict) bool(key string) bool {
 	}
 	b, ok := d.h.Bool(v)
 	if !ok {
-		d.fail(key, "a %s where a boolean belongs", d.h.Kind(v))
+		d.fail(key, "%s where a boolean belongs", d.h.Kind(v).A())
 	}
 	return b
 }
@@ -104,7 +104,7 @@ const maxDevices = 1024
 // readSegments reads the list of segments of all devices.
 func (t *entryTable) readSegments(h *pickle.Heap, list pickle.Value) ([]segment, error) {
 	if k := h.Kind(list); k != pickle.KindList && k != pickle.KindTuple {
-		return nil, fmt.Errorf("segments: a %s, not a list", k)
+		return nil, fmt.Errorf("segments: %s, not a list", k.A())
 	}
 	if _, streamed := h.Run(list); streamed {
 		return nil, fmt.Errorf("segments: the list of a device's trace entries")
@@ -133,7 +133,7 @@ func (t *entryTable) readSegments(h *pickle.Heap, list pickle.Value) ([]segment,
 
 func (t *entryTable) readSegment(h *pickle.Heap, v pickle.Value) (s segment, err error) {
 	if k := h.Kind(v); k != pickle.KindDict {
-		return s, fmt.Errorf("a %s, not a dictionary", k)
+		return s, fmt.Errorf("%s, not a dictionary", k.A())
 	}
 	d := &dict{h: h, v: v}
 	device := d.uint("device", 0)
@@ -176,7 +176,7 @@ func (s *segment) readBlocks(h *pickle.Heap, v pickle.Value) error {
 	for i := range h.Len(list) {
 		d := &dict{h: h, v: h.Item(list, i)}
 		if k := h.Kind(d.v); k != pickle.KindDict {
-			return fmt.Errorf("block %d: a %s, not a dictionary", i, k)
+			return fmt.Errorf("block %d: %s, not a dictionary", i, k.A())
 		}
 		b := block{addr: d.uint("address", at), bytes: d.uint("size")}
 		state, _ := d.text("state")

@@ -42,7 +42,7 @@ func TestRefusals(t *testing.T) {
 		{"APPENDS without a mark", "]Ne.", "byte 2: APPENDS: malformed: no MARK on the stack", pickle.ErrMalformed},
 		{"APPEND to a dict", "}Na.", "byte 2: APPEND: malformed: a dict where a list belongs", pickle.ErrMalformed},
 		{"SETITEM on a list", "]NNs.", "byte 3: SETITEM: malformed: a list where a dict belongs", pickle.ErrMalformed},
-		{"SETITEMS below the mark", "}(N(NNu.", "byte 6: SETITEMS: malformed: a None where a dict belongs", pickle.ErrMalformed},
+		{"SETITEMS below the mark", "}(N(NNu.", "byte 6: SETITEMS: malformed: None where a dict belongs", pickle.ErrMalformed},
 		{"APPEND below the mark", "](Na.", "byte 3: APPEND: malformed: 2 objects needed, 1 on the stack", pickle.ErrMalformed},
 		{"odd pairs", "}(NNNu.", "byte 5: SETITEMS: malformed: a key without a value", pickle.ErrMalformed},
 		{"a dict as a key", "}}Ns.", "byte 3: SETITEM: malformed: a dict as a key", pickle.ErrMalformed},

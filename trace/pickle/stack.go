@@ -98,7 +98,7 @@ func (m *machine) container(p int, k Kind) (*node, error) {
 		return nil, ErrChanged
 	}
 	if v.kind() != k {
-		return nil, malformed("a %s where a %s belongs", v.kind(), k)
+		return nil, malformed("%s where %s belongs", v.kind().A(), k.A())
 	}
 	return m.node(v), nil
 }
@@ -135,7 +135,7 @@ func (m *machine) addPairs(dict *node, pairs []Value) error {
 			return ErrChanged
 		}
 		if i%2 == 0 && (k == KindDict || k == KindList || k == KindToken) {
-			return malformed("a %s as a key", k)
+			return malformed("%s as a key", k.A())
 		}
 	}
 	return m.add(dict, pairs...)

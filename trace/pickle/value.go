@@ -32,6 +32,17 @@ func (k Kind) String() string {
 	return "?"
 }
 
+// A returns the name with its article, for messages: "an int".
+func (k Kind) A() string {
+	switch k {
+	case KindNone:
+		return "None"
+	case KindInt, kindWide:
+		return "an int"
+	}
+	return "a " + k.String()
+}
+
 const (
 	kindBits = 4
 	kindMask = 1<<kindBits - 1
