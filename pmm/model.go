@@ -137,9 +137,6 @@ func rootOf(addr uint64) int32 { return int32(addr>>rootLog2) + 1 }
 // rootIndex is the inverse of rootOf for a root node.
 func rootIndex(n int32) int { return int(n - 1) }
 
-// isRoot reports whether node n is a root.
-func (m *Model) isRoot(n int32) bool { return int(n) <= m.cfg.Roots }
-
 // children returns the number of children of a split node of this type and size.
 func (m *Model) children(t Type, log2 uint8) int {
 	s := &m.sizes[t]

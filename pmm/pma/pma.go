@@ -348,6 +348,9 @@ func (f *Frames) Free(root int, mask uint32, zero bool, nowNs int64) Result {
 	if (f.free[root]|f.scrubbing[root])&mask != 0 {
 		return InvalidState
 	}
+	if mask == 0 {
+		return OK
+	}
 	u := bits.OnesCount32(f.unpinned[root] & mask)
 	n := bits.OnesCount32(mask)
 	f.unpinned[root] &^= mask

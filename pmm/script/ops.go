@@ -9,8 +9,8 @@ const (
 	allocMax = 1 << 20
 	// leavesMax is the most leaves that a root can have: 2 MiB of 64 bytes.
 	leavesMax = pmm.RootBytes / 64
-	gpuOwn   = 0
-	gpuOther = 1
+	gpuOwn    = 0
+	gpuOther  = 1
 )
 
 // do runs one operation and leaves its outcome in r.out.

@@ -56,9 +56,9 @@ func (s *Script) Run(w io.Writer, opts Options) error {
 			continue
 		}
 		if v := m.Check(); len(v) > 0 {
-			if _, err := bw.Write(line); err == nil {
-				err = bw.Flush()
-			}
+			// What led there is written too; the breach is what is reported.
+			_, _ = bw.Write(line)
+			_ = bw.Flush()
 			return fmt.Errorf("line %d %q: %w", op.Line, op, v[0])
 		}
 	}
