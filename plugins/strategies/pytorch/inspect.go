@@ -2,6 +2,7 @@ package pytorch
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 	"unsafe"
 
@@ -81,4 +82,37 @@ func (a *Allocator) metaBytes() uint64 {
 		n += uint64(unsafe.Sizeof(a.queues[k])) + uint64(len(a.queues[k].ring))*uint64(unsafe.Sizeof(pendingEvent{}))
 	}
 	return n
+}
+
+// Feature tells abstract states apart: how many segments, free blocks of each pool, blocks waiting and private pools there are, by
+// powers of two, how deep allocations are routed, and which steps of the release path have been taken.
+func (a *Allocator) Feature() uint32 {
+	log := func(n uint64) uint32 { return uint32(min(bits.Len64(n), 7)) }
+	count := func(p *pool) uint64 {
+		n := uint64(0)
+		for _, s := range p.order {
+			n += s.count
+		}
+		return n
+	}
+	private := uint64(0)
+	for _, pp := range a.private {
+		if pp != nil {
+			private++
+		}
+	}
+	f := log(uint64(a.st.gauges[PoolAll][StatSegment].current))
+	f = f<<3 | log(count(&a.small))
+	f = f<<3 | log(count(&a.large))
+	f = f<<3 | log(a.waiting)
+	f = f<<3 | log(private)
+	f = f<<3 | log(uint64(len(a.routing)))
+	f = f<<3 | log(uint64(len(a.segments)-1))
+	f = f<<3 | min(log(a.st.counts.AllocRetries), 7)
+	f = f<<2 | min(log(a.st.counts.OOMs), 3)
+	f = f<<2 | min(log(a.st.counts.DeviceFrees), 3)
+	if a.lastErr != nil {
+		f |= 1 << 31
+	}
+	return f
 }

@@ -317,3 +317,36 @@ func (r *propertyRun) finish() {
 		r.t.Fatalf("%d of %d bytes free after close", free, total)
 	}
 }
+
+// TestFeature: a different abstract state has a different feature, and the same program has the same.
+func TestFeature(t *testing.T) {
+	seen := map[uint32]string{}
+	run := func() (features []uint32) {
+		a, dev := newTest(t, 64*miB, Options{})
+		dev.SetManualEvents(true)
+		var b, c sdk.Block
+		for _, step := range []struct {
+			name string
+			do   func()
+		}{
+			{"open", func() {}},
+			{"split", func() { a.Alloc(&sdk.Request{Size: 2 * miB}, &b) }},
+			{"second segment", func() { a.Alloc(&sdk.Request{Size: 19 * miB}, &c) }},
+			{"pending", func() { a.Free(&c, 1) }},
+			{"failed", func() { a.Alloc(&sdk.Request{Size: 60 * miB}, &c) }},
+			{"routed", func() { a.PoolBegin(1) }},
+			{"wrong", func() { a.PoolBegin(1) }},
+		} {
+			step.do()
+			features = append(features, a.Feature())
+			if other, dup := seen[a.Feature()]; dup && other != step.name {
+				t.Errorf("%s and %s look alike: %#x", step.name, other, a.Feature())
+			}
+			seen[a.Feature()] = step.name
+		}
+		return features
+	}
+	if x, y := run(), run(); !slices.Equal(x, y) {
+		t.Errorf("the same program gives %#x and %#x", x, y)
+	}
+}
