@@ -22,9 +22,6 @@ type lexer struct {
 	i int
 }
 
-// rest returns what lies behind the last token.
-func (l *lexer) rest() []byte { return l.s[l.i:] }
-
 // next returns the next token; ok is false at the end of the line or at a comment.
 func (l *lexer) next() (t token, ok bool, err error) {
 	for l.i < len(l.s) && (l.s[l.i] == ' ' || l.s[l.i] == '\t') {

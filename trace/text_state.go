@@ -3,10 +3,10 @@ package trace
 // beginState opens the state section:
 //
 //	state
-//	segment 0x7f2000000000 20MiB stream=7 pool=0:1 small expandable
+//	segment 0x7f0000000000 20MiB stream=7 pool=0:1 small expandable
 //	  block h1 2MiB requested=2000000
 //	  block pending h2 512
-//	  block free 18874000
+//	  block free 18873856
 //	end
 //
 // Blocks follow one another without a gap, so they need no address. A live block was requested as large as it is unless
