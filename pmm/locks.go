@@ -120,8 +120,8 @@ func (l *locks) mutexFree() bool {
 func (l *locks) flushPMA() {
 	if l != nil {
 		l.note(levelPMA, true)
-		//lint:ignore SA2001 taking and dropping it waits for the readers, which is the point
 		l.pmaLock.Lock()
+		//lint:ignore SA2001 taking and dropping it waits for the readers, which is the point
 		l.pmaLock.Unlock()
 		l.note(levelPMA, false)
 	}

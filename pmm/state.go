@@ -13,7 +13,7 @@ var ErrState = errors.New("pmm: not a state of this configuration")
 const blocksMax = 64
 
 // AppendState appends a canonical encoding of everything that decides what the model will do: trees, lists in order, marks,
-// owners, pending work and armed injections. Two models with the same encoding behave alike for ever. Clocks, counts and
+// owners, pending work in order of issue, and armed injections. Two models with the same encoding behave alike for ever. Clocks, counts and
 // sequence numbers are left out, owners are renamed in order of appearance (rename, when not nil, receives the old name of
 // each new one), and a scrub queue must be empty. Meant for small models: it visits every chunk.
 func (m *Model) AppendState(b []byte, rename *[]Block) []byte {
@@ -26,14 +26,9 @@ func (m *Model) AppendState(b []byte, rename *[]Block) []byte {
 			b = binary.LittleEndian.AppendUint32(b, free)
 			continue
 		}
-		t := m.trackers[i]
-		work := byte(0)
-		for g := range t {
-			if t[g] > m.completed[g] {
-				work |= 1 << g
-			}
+		for g := range GPUs {
+			b = append(b, m.workRank(i, g))
 		}
-		b = append(b, work)
 	}
 	for id := noList + 1; id < listsMax; id++ {
 		l := &m.lists[id]
@@ -50,6 +45,22 @@ func (m *Model) AppendState(b []byte, rename *[]Block) []byte {
 		*rename = append((*rename)[:0], known...)
 	}
 	return b
+}
+
+// workRank places a root's pending work on a GPU among that of all roots: 0 is none, 1 the oldest. The order matters, since
+// a wait for one piece finishes all that were issued before.
+func (m *Model) workRank(root, gpu int) byte {
+	seq := m.trackers[root][gpu]
+	if seq <= m.completed[gpu] {
+		return 0
+	}
+	rank := 1
+	for i := range m.trackers {
+		if s := m.trackers[i][gpu]; s > m.completed[gpu] && s < seq && m.nodes[i+1].state != PMAOwned {
+			rank++
+		}
+	}
+	return byte(min(rank, 255))
 }
 
 // appendTree encodes a chunk in one byte of state and marks, an owner where there is one, and its children.
@@ -123,7 +134,7 @@ func (m *Model) clear() {
 	m.cache = [cacheLevels]int32{}
 	clear(m.trackers)
 	m.pinnedRoots, m.inEviction, m.now = 0, 0, 0
-	m.issued, m.completed = Tracker{1, 1}, Tracker{}
+	m.issued, m.completed = Tracker{256, 256}, Tracker{} // above every rank of pending work
 	m.stats = Stats{}
 	m.frames.Reset()
 }
@@ -163,11 +174,8 @@ func (m *Model) loadRoot(d *decoder, i int) {
 		return
 	}
 	m.frames.LoadRoot(i, 0, n.typ == User && m.cfg.Oversubscription)
-	work := d.byte()
 	for g := range m.trackers[i] {
-		if work>>g&1 == 1 {
-			m.trackers[i][g] = 1
-		}
+		m.trackers[i][g] = uint64(d.byte())
 	}
 	if n.flags&flagInEviction != 0 {
 		m.inEviction++
