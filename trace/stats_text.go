@@ -90,14 +90,14 @@ const barWidth = 40
 
 func (s *Stats) tables(w io.Writer) {
 	if len(s.Sizes.Histogram) > 0 {
-		fmt.Fprintf(w, "\nsize up to\trequests\tbytes\t\n")
+		fmt.Fprintf(w, "\nsize from\trequests\tbytes\n")
 		most := uint64(1)
 		for _, b := range s.Sizes.Histogram {
 			most = max(most, b.Count)
 		}
 		for _, b := range s.Sizes.Histogram {
 			bar := strings.Repeat("#", int(float64(b.Count)/float64(most)*barWidth+0.999))
-			fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", human(b.To), b.Count, human(b.Sum), bar)
+			fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", human(b.From), b.Count, human(b.Sum), bar)
 		}
 	}
 	if len(s.Streams) > 1 {
