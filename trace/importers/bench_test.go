@@ -78,7 +78,7 @@ const benchEntries = 1_000_000
 // BenchmarkSnapshot imports a snapshot of a million trace entries with shared frames (protocol 4, about 60 MB) in a process
 // of its own and, where python3 is installed, loads it with CPython's pickle beside it. Both report CPU time and peak memory.
 //
-//	go test ./trace/importers -run XXX -bench Snapshot
+//	go test ./trace/importers -run none -bench Snapshot
 func BenchmarkSnapshot(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "million.pickle")
 	writeBig(b, path, benchEntries)

@@ -48,3 +48,14 @@ func (f *findings) addN(n int, what, format string, args ...any) {
 	}
 	f.list = append(f.list, Inconsistency{What: what, Count: n, First: fmt.Sprintf(format, args...)})
 }
+
+// verdict says why nothing is proven. Where only the places of blocks are wrong, the file may be whole and its settings may
+// have changed while it was recorded, which a snapshot does not show.
+func (f *findings) verdict() string {
+	for _, i := range f.list {
+		if i.What != layoutBroken && i.What != layoutEnd {
+			return "the file contradicts itself"
+		}
+	}
+	return "the blocks do not lie where the recorded settings put them: the settings changed during the recording, or entries are missing"
+}

@@ -200,13 +200,17 @@ func (c *conversion) finish(x *emitter, sets *liveSets) (Imported, error) {
 	facts.Inconsistent = c.findings.list
 	facts.Proven = x.lay != nil && len(c.findings.list) == 0
 	if !facts.Proven && facts.Unproven == "" {
-		facts.Unproven = "the file contradicts itself"
+		facts.Unproven = c.findings.verdict()
 	}
 	meta := trace.Meta{Source: SourceSnapshot, Device: c.device, CoversPercent: facts.CoversPercent, Settings: c.settings, Title: c.title}
-	c.explain(x, sets)
+	if n := c.hostEntries; n > 0 {
+		x.skipped["entries of pinned host memory"] = n
+		c.hostEntries = 0 // named with the first device only
+	}
 	for _, n := range x.skipped {
 		meta.Skipped += uint64(n)
 	}
+	c.explain(x, sets)
 	meta.Warnings = c.warnings
 	t, err := c.b.Finish(meta)
 	if err != nil {

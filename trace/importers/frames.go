@@ -171,10 +171,8 @@ func (t *frameTable) label(h *pickle.Heap, tag uint32) string {
 
 func (t *frameTable) frameText(h *pickle.Heap, f frame) string {
 	name, file := h.TextOf(f.name), h.TextOf(f.file)
-	file = file[strings.LastIndexAny(file, `/\`)+1:]
-	if len(name) > maxFrameName {
-		name = strings.ToValidUTF8(name[:maxFrameName], "") + "…"
-	}
+	file = cut(file[strings.LastIndexAny(file, `/\`)+1:])
+	name = cut(name)
 	if t.short || file == "" || file == "??" {
 		return name
 	}
@@ -182,6 +180,14 @@ func (t *frameTable) frameText(h *pickle.Heap, f frame) string {
 		return file + " " + name
 	}
 	return fmt.Sprintf("%s:%d %s", file, f.line, name)
+}
+
+// cut shortens a name and makes it valid UTF-8.
+func cut(name string) string {
+	if len(name) > maxFrameName {
+		name = name[:maxFrameName] + "…"
+	}
+	return strings.ToValidUTF8(name, "")
 }
 
 // maxFrameName cuts the name of a function: C++ templates can be thousands of characters long.

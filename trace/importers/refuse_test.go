@@ -188,3 +188,17 @@ func TestFiles(t *testing.T) {
 		t.Errorf("left behind: %v", left)
 	}
 }
+
+// TestLeftOut: what is no device memory is counted, and what is nothing leaves nothing.
+func TestLeftOut(t *testing.T) {
+	in := pickled(t, d("segments", l(d("address", 1, "total_size", 0, "blocks", l()), goodSegment()), "device_traces", l(),
+		"host_traces", l(l(d("action", "alloc"), d("action", "alloc")), d("action", "free"))))
+	res, err := importers.Import(strings.NewReader(in), importers.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := res.Devices[0].Trace.Meta
+	if m.Skipped != 3 || len(m.Warnings) != 1 || m.Warnings[0] != "skipped: 3 entries of pinned host memory" || res.Devices[0].Facts.Segments != 1 {
+		t.Errorf("%+v, %d segments", m, res.Devices[0].Facts.Segments)
+	}
+}

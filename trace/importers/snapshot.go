@@ -23,6 +23,8 @@ type snapshot struct {
 	rules    allocatorRules
 	settings map[string]string
 	marks    map[int][]mark
+
+	hostEntries int // entries about pinned host memory (PyTorch 2.14), which is no device memory
 }
 
 // readSnapshot reads a pickle, or JSON, of a snapshot in any of its forms.
@@ -43,6 +45,7 @@ func readSnapshot(r io.Reader, format Format, limits pickle.Limits) (*snapshot, 
 	case pickle.KindList: // torch.cuda.memory_snapshot(), and the only form of 1.13
 		segs, haveSegs = top, true
 	case pickle.KindDict:
+		s.countHost(top)
 		segs, haveSegs = h.Lookup(top, "segments")
 		traces, haveTraces = h.Lookup(top, "device_traces")
 		settings, haveSettings = h.Lookup(top, "allocator_settings")
@@ -70,6 +73,21 @@ func readSnapshot(r io.Reader, format Format, limits pickle.Limits) (*snapshot, 
 		s.readMarks(notes)
 	}
 	return s, nil
+}
+
+// countHost counts the entries of host_traces, whether in one list or in a list of lists.
+func (s *snapshot) countHost(top pickle.Value) {
+	list, ok := s.h.Lookup(top, "host_traces")
+	if !ok || s.h.Kind(list) != pickle.KindList {
+		return
+	}
+	for i := range s.h.Len(list) {
+		if item := s.h.Item(list, i); s.h.Kind(item) == pickle.KindList {
+			s.hostEntries += s.h.Len(item)
+		} else {
+			s.hostEntries++
+		}
+	}
 }
 
 // readTraces finds the entries of every device; a list that was not streamed is converted now.
@@ -121,7 +139,7 @@ func (s *snapshot) readMarks(list pickle.Value) {
 			continue
 		}
 		if name = strings.TrimSpace(strings.ToValidUTF8(strings.ReplaceAll(name, "=", ":"), "�")); name != "" {
-			s.marks[int(device)] = append(s.marks[int(device)], mark{name: name, us: int64(us)})
+			s.marks[int(device)] = append(s.marks[int(device)], mark{name: clip(name), us: int64(us)})
 		}
 	}
 	for _, list := range s.marks {

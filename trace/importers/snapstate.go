@@ -115,7 +115,9 @@ func (t *entryTable) readSegments(h *pickle.Heap, list pickle.Value) ([]segment,
 		if err != nil {
 			return nil, fmt.Errorf("segment %d: %w", i, err)
 		}
-		segs = append(segs, s)
+		if s.bytes > 0 {
+			segs = append(segs, s)
+		}
 	}
 	sort.SliceStable(segs, func(i, j int) bool {
 		if segs[i].device != segs[j].device {
