@@ -29,8 +29,10 @@ type Config struct {
 	TotalBytes uint64 // the physical budget; more than 0
 	Contiguous bool   // mallocs must end at or below TotalBytes
 	Packed     bool   // malloc addresses and charges by PackedBytes instead of PageBytes
-	Name       string // for Info; "ideal" if empty
-	Memory     Memory // where physical memory comes from; a budget of TotalBytes if nil
+	// ExactCharge charges mallocs by PackedBytes although addresses are by pages; only over the budget, not with Memory.
+	ExactCharge bool
+	Name        string // for Info; "ideal" if empty
+	Memory      Memory // where physical memory comes from; a budget of TotalBytes if nil
 }
 
 // Memory is the physical memory behind the addresses. It decides alone whether a call runs out of memory.
@@ -83,6 +85,9 @@ func New(cfg Config) (*Device, error) {
 	if cfg.TotalBytes >= VirtualBase {
 		return nil, fmt.Errorf("ideal device: %d bytes is more than the address range of mallocs, %d bytes", cfg.TotalBytes, VirtualBase)
 	}
+	if cfg.ExactCharge && cfg.Memory != nil {
+		return nil, fmt.Errorf("ideal device: exact charges need the budget, not other memory")
+	}
 	d := &Device{cfg: cfg, unit: PageBytes, memory: cfg.Memory}
 	if d.memory == nil {
 		d.memory = &budget{total: cfg.TotalBytes}
@@ -129,14 +134,21 @@ func (d *Device) Malloc(size uint64) (uint64, trace.CallStatus) {
 		return 0, invalidOrTooLarge(size)
 	}
 	n := roundUp(size, d.unit)
-	token, ok := d.memory.Take(n)
+	charge := n
+	if d.cfg.ExactCharge {
+		charge = roundUp(size, PackedBytes)
+	}
+	token, ok := d.memory.Take(charge)
 	if !ok {
 		return 0, trace.CallOutOfMemory
 	}
 	addr, ok := d.mallocs.Take(n)
 	if !ok {
-		d.memory.Give(n, token)
+		d.memory.Give(charge, token)
 		return 0, trace.CallOutOfMemory
+	}
+	if d.cfg.ExactCharge {
+		token = uint32((n - charge) / PackedBytes)
 	}
 	d.mallocs.SetUser(addr, token)
 	return addr, trace.CallOK
@@ -154,6 +166,9 @@ func (d *Device) Free(addr uint64) trace.CallStatus {
 	size, token, ok := space.Give(addr)
 	if !ok {
 		return trace.CallInvalidValue
+	}
+	if d.cfg.ExactCharge { // the budget has no tokens: it is what was not charged
+		size -= uint64(token) * PackedBytes
 	}
 	d.memory.Give(size, token)
 	return trace.CallOK

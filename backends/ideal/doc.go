@@ -9,6 +9,7 @@
 //     Config.Contiguous addresses go as far as needed (2^44); with it the end must lie within the budget, and Malloc fails
 //     when no gap is left although the budget would allow it.
 //   - Config.Packed gives addresses (and charges) by 256 bytes instead of pages: successive mallocs touch.
+//     Config.ExactCharge keeps addresses by page and charges by 256 bytes.
 //   - Virtual reservations lie in a range of their own from 2^44, first fit, in pages. Physical memory made by Create stays
 //     charged until it is released and no longer mapped. One physical memory may be mapped at several addresses.
 //   - Events complete at once until SetManualEvents(true). Then an event completes when Complete names its stream, or when

@@ -22,6 +22,7 @@ func TestDataDriven(t *testing.T) {
 				cfg.TotalBytes = parseBytes(t, d.CmdArgs[0].Key)
 				cfg.Contiguous = d.HasArg("contiguous")
 				cfg.Packed = d.HasArg("packed")
+				cfg.ExactCharge = d.HasArg("exact-charge")
 				dev, err := New(cfg)
 				if err != nil {
 					return err.Error() + "\n"

@@ -8,6 +8,8 @@ type Peer struct {
 	Options  string // JSON
 	// Packed makes the device hand out addresses without gaps (ideal.Config.Packed), as the recorder of this peer did.
 	Packed bool
+	// ExactCharge makes the device charge by 256 bytes (ideal.Config.ExactCharge), as the recorder of RMM did.
+	ExactCharge bool
 }
 
 // suffix of the files of recorded outcomes.
@@ -30,12 +32,12 @@ var Peers = map[string]Peer{
 	"mattconte-tlsf-align256": {Strategy: "mattconte-tlsf", Options: `{"align_bytes": 256}`},
 	"offset-allocator":        {Strategy: "offset-allocator", Options: `{"max_nodes": 2097152}`},
 
-	"rmm-pool-half":     {Strategy: "rmm-pool", Options: `{"initial_fraction": 0.5, "maximum_fraction": 1}`},
-	"rmm-pool-full":     {Strategy: "rmm-pool", Options: `{"initial_fraction": 1, "maximum_fraction": 1}`},
-	"rmm-pool-grow":     {Strategy: "rmm-pool", Options: `{"initial_fraction": 0}`},
-	"rmm-arena":         {Strategy: "rmm-arena", Options: `{"arena_fraction": 1}`},
-	"rmm-binning-12-16": {Strategy: "rmm-binning", Options: `{"min_exponent": 12, "max_exponent": 16, "initial_fraction": 0.5, "maximum_fraction": 1}`},
-	"rmm-binning-18-22": {Strategy: "rmm-binning", Options: `{"min_exponent": 18, "max_exponent": 22, "initial_fraction": 0.5, "maximum_fraction": 1}`},
+	"rmm-pool-half":     {Strategy: "rmm-pool", Options: `{"initial_fraction": 0.5, "maximum_fraction": 1}`, ExactCharge: true},
+	"rmm-pool-full":     {Strategy: "rmm-pool", Options: `{"initial_fraction": 1, "maximum_fraction": 1}`, ExactCharge: true},
+	"rmm-pool-grow":     {Strategy: "rmm-pool", Options: `{"initial_fraction": 0}`, ExactCharge: true},
+	"rmm-arena":         {Strategy: "rmm-arena", Options: `{"arena_fraction": 1}`, ExactCharge: true},
+	"rmm-binning-12-16": {Strategy: "rmm-binning", Options: `{"min_exponent": 12, "max_exponent": 16, "initial_fraction": 0.5, "maximum_fraction": 1}`, ExactCharge: true},
+	"rmm-binning-18-22": {Strategy: "rmm-binning", Options: `{"min_exponent": 18, "max_exponent": 22, "initial_fraction": 0.5, "maximum_fraction": 1}`, ExactCharge: true},
 
 	"bfc-nogrow":          {Strategy: "bfc", Options: `{"allow_growth": false}`},
 	"bfc-nogrow-split256": {Strategy: "bfc", Options: `{"allow_growth": false, "split_limit_bytes": 256}`},

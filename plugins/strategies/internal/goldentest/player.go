@@ -34,7 +34,7 @@ func (d *CountingDevice) StreamWait(s backends.Stream, e backends.EventID) {
 // NewPlayer opens the strategy with the peer's options and device, for scripts like s.
 func NewPlayer(desc sdk.Description, peer Peer, s *Script) (*Player, error) {
 	total := (s.CapacityBytes + ideal.PageBytes - 1) / ideal.PageBytes * ideal.PageBytes
-	dev, err := ideal.New(ideal.Config{TotalBytes: total, Packed: peer.Packed})
+	dev, err := ideal.New(ideal.Config{TotalBytes: total, Packed: peer.Packed, ExactCharge: peer.ExactCharge})
 	if err != nil {
 		return nil, err
 	}
