@@ -164,10 +164,7 @@ func (l *Ledger) enterSlow(slot uint32, ranges []span, shares []trace.Call) {
 	for i := range shares {
 		l.share(slot, &shares[i])
 	}
-	l.cut = l.cut[:0]
-	for _, r := range ranges {
-		l.cut = append(l.cut, r)
-	}
+	l.cut = append(l.cut[:0], ranges...)
 	for i := range shares {
 		l.cut = subtract(l.cut, span{shares[i].Addr, shares[i].Size})
 	}

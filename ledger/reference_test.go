@@ -16,7 +16,6 @@ type reference struct {
 	e      Exact
 	states []refState
 	times  []int64
-	live   uint64
 	codes  []ViolationCount
 	found  []Violation
 	hostAt uint64

@@ -29,7 +29,6 @@ const (
 
 // timing counts policy and device times.
 type timing struct {
-	on              bool
 	modelled        bool
 	tickNs          float64
 	cost            uint32
