@@ -256,11 +256,13 @@ func (b *Builder) StreamDestroy(stream uint16) error {
 
 // Reset adds: the strategy forgets everything; no handle is live afterwards.
 func (b *Builder) Reset() error {
-	if err := b.plain(Event{Kind: KindReset}); err != nil {
+	if err := b.ready(KindReset, 0); err != nil {
 		return err
 	}
-	b.names.reset()
-	return nil
+	if err := b.names.reset(); err != nil {
+		return b.refuse(KindReset, 0, err)
+	}
+	return b.plain(Event{Kind: KindReset})
 }
 
 // Checkpoint adds: the layout is saved under a name, which is not empty.

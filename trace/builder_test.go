@@ -2,6 +2,7 @@ package trace_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/gpubench/gpubench/trace"
@@ -171,4 +172,22 @@ func BenchmarkBuilder(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "events/s")
+}
+
+// TestLayoutWorkIsBounded: a text that restores a large checkpoint again and again is refused instead of read for days.
+func TestLayoutWorkIsBounded(t *testing.T) {
+	b := trace.NewBuilder()
+	for h := trace.Handle(1); h <= 10_000; h++ {
+		must(t, b.Alloc(h, 1, trace.AllocArgs{}))
+	}
+	must(t, b.Checkpoint("c"))
+	// Each restore looks at 10,000 slots and at the table of 32,768 places for the live handles.
+	b.SpendLayoutWork(trace.MaxLayoutWork - 2*(10_000+32_768)) // the checkpoint was one such look, one is left
+	must(t, b.Restore("c"))
+	if err := b.Restore("c"); !errors.Is(err, trace.ErrLimit) || !strings.Contains(err.Error(), "MaxLayoutWork") {
+		t.Error(err)
+	}
+	if err := b.Reset(); !errors.Is(err, trace.ErrLimit) {
+		t.Error(err)
+	}
 }

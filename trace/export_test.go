@@ -35,3 +35,6 @@ func SectionOffset(p []byte, name string) (offset, bytes int) {
 	}
 	panic("no section " + name)
 }
+
+// SpendLayoutWork counts n slots as looked at.
+func (b *Builder) SpendLayoutWork(n uint64) { b.names.work += n }

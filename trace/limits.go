@@ -23,6 +23,9 @@ const (
 	MaxCheckpoints = 1 << 10
 	// MaxCheckpointEntries bounds the live handles kept for all checkpoints together (16 bytes each).
 	MaxCheckpointEntries = 1 << 24
+	// MaxLayoutWork bounds the slots looked at by all resets, checkpoints and restores of a trace together, each of which
+	// costs a look at every slot: without it a text of a few megabytes could keep a reader busy for days.
+	MaxLayoutWork = 1 << 31
 	// MaxSegments and MaxBlocks bound the start state.
 	MaxSegments = 1 << 22
 	MaxBlocks   = 1 << 24

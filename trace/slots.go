@@ -12,7 +12,16 @@ type names struct {
 	owner map[Handle]uint32
 	fresh []Handle // owner of each slot below SlotsFresh
 	saved map[string]liveTable
-	kept  int // table entries kept in saved
+	kept  int    // table entries kept in saved
+	work  uint64 // slots looked at by resets, checkpoints and restores
+}
+
+// spend counts a look at every slot.
+func (n *names) spend(slots int) error {
+	if n.work += uint64(slots + len(n.live.entries)); n.work > MaxLayoutWork {
+		return limitError("MaxLayoutWork", MaxLayoutWork)
+	}
+	return nil
 }
 
 // checkDead explains why h is not live.
@@ -97,9 +106,13 @@ func (n *names) wrong(h Handle) (uint32, error) {
 }
 
 // reset forgets every live handle.
-func (n *names) reset() {
+func (n *names) reset() error {
+	if err := n.spend(int(n.next)); err != nil {
+		return err
+	}
 	n.live = liveTable{}
 	n.refill()
+	return nil
 }
 
 // refill makes every slot that no live handle holds free, the lowest first in turn.
@@ -123,6 +136,9 @@ func (n *names) refill() {
 
 // save keeps the live set under a name; a name may be given again.
 func (n *names) save(name string) error {
+	if err := n.spend(int(n.next)); err != nil {
+		return err
+	}
 	if n.saved == nil {
 		n.saved = make(map[string]liveTable)
 	}
@@ -144,6 +160,9 @@ func (n *names) restore(name string) error {
 	s, ok := n.saved[name]
 	if !ok {
 		return fmt.Errorf("%q: %w", name, ErrCheckpoint)
+	}
+	if err := n.spend(int(n.next)); err != nil {
+		return err
 	}
 	n.live = s.clone()
 	n.refill()

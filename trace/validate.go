@@ -148,9 +148,15 @@ func (v *validator) event(ev *Event) error {
 		_, err := v.liveAt(ev.Handle, ev.Slot)
 		return err
 	case KindReset:
+		if err := v.n.spend(len(v.holder)); err != nil {
+			return err
+		}
 		v.n.live = liveTable{}
 		clear(v.holder)
 	case KindCheckpoint:
+		if err := v.n.spend(len(v.holder)); err != nil {
+			return err
+		}
 		return v.n.save(v.t.Strings[ev.Aux])
 	case KindRestore:
 		return v.restore(v.t.Strings[ev.Aux])
@@ -166,6 +172,9 @@ func (v *validator) restore(name string) error {
 	s, ok := v.n.saved[name]
 	if !ok {
 		return fmt.Errorf("%q: %w", name, ErrCheckpoint)
+	}
+	if err := v.n.spend(len(v.holder)); err != nil {
+		return err
 	}
 	v.n.live = s.clone()
 	clear(v.holder)
