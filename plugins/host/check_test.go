@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gpubench/gpubench/backends"
 	"github.com/gpubench/gpubench/backends/ideal"
@@ -254,6 +255,7 @@ func TestFloodOfAnSDKPlugin(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := spec("sdk", "flood")
+	s.ProgressDeadline = time.Minute
 	p := start(t, s)
 	if _, err := p.Open(bg, OpenRequest{Strategy: "flood", Fused: &FusedDevice{Backend: "ideal", TotalBytes: 1 << 30}, TracePath: file}); err != nil {
 		t.Fatal(err)

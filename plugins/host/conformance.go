@@ -175,5 +175,5 @@ func checkOutcome(t *trace.Trace, i int, o trace.Outcome, alignment uint64, plac
 // to stop and go on is taken.
 var (
 	largeWindow = wire.Geometry{OutcomeCapacity: 4096, CallCapacity: 4096}
-	smallWindow = wire.Geometry{OutcomeCapacity: 3, CallCapacity: 2}
+	smallWindow = wire.Geometry{OutcomeCapacity: 7, CallCapacity: 2}
 )

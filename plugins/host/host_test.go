@@ -166,9 +166,11 @@ func TestFaultsBeforeTheHandshake(t *testing.T) {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
 			t.Parallel()
 			s := spec(c.args...)
-			s.StartDeadline = 2 * time.Second
-			if c.args[0] == "describe-hang" {
-				s.StartDeadline, s.CallDeadline = 20*time.Second, time.Second
+			switch s.StartDeadline = 30 * time.Second; c.args[0] {
+			case "silent", "stops-after-handshake":
+				s.StartDeadline = 2 * time.Second
+			case "describe-hang":
+				s.CallDeadline = time.Second
 			}
 			_, err := Start(bg, s)
 			f := fault(t, err)
@@ -247,10 +249,13 @@ func TestFaultsInReplay(t *testing.T) {
 			if c.mode == "bomb" && raceEnabled {
 				t.Skip("the race detector's own memory does not fit under a limit")
 			}
+			t.Parallel()
 			s := spec(c.mode, strconv.FormatUint(c.at, 10))
-			s.ProgressDeadline = time.Second
-			if c.mode == "bomb" {
-				s.MemoryLimitBytes, s.ProgressDeadline = 192<<20, 20*time.Second
+			switch s.ProgressDeadline = 30 * time.Second; c.mode {
+			case "hang", "spin", "stop":
+				s.ProgressDeadline = time.Second
+			case "bomb":
+				s.MemoryLimitBytes = 192 << 20
 			}
 			p := start(t, s)
 			got, err := replay(p, ReplayRequest{})
@@ -307,7 +312,7 @@ func TestAnswers(t *testing.T) {
 func TestFloodOfStandardError(t *testing.T) {
 	var forwarded bytes.Buffer
 	s := spec("flood", "100")
-	s.Stderr = &forwarded
+	s.Stderr, s.ProgressDeadline = &forwarded, time.Minute
 	p := start(t, s)
 	got, err := replay(p, ReplayRequest{})
 	if err != nil || !got.totals.End {

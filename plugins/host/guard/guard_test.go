@@ -72,40 +72,43 @@ func plugin(args []string) {
 	case "sleeper": // ignores what it can; announces itself
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 		fmt.Println("pid", os.Getpid())
+		os.NewFile(3, "ready").Close()
 		if args[1] == "stopped" {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 		}
 		time.Sleep(time.Hour)
 	case "parent": // a child in another session, then this process ends: the child is an orphan
-		spawn(args[1])
+		spawn(args[1], os.NewFile(3, "ready"))
 	case "family":
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("pid", os.Getpid())
-		spawn("running")
-		spawn("stopped")
+		ready, held, err := os.Pipe() // ends when every child has announced itself and closed its copy
+		if err != nil {
+			os.Exit(9)
+		}
+		spawn("running", held)
+		spawn("stopped", held)
 		self, _ := os.Executable()
 		c := exec.Command(self, "plugin", "parent", "running") // double fork
-		c.Stdout = os.Stdout
+		c.Stdout, c.ExtraFiles = os.Stdout, []*os.File{held}
 		_ = c.Run()
+		held.Close()
+		_, _ = io.ReadAll(ready)
 		if args[1] == "leave" {
-			time.Sleep(300 * time.Millisecond) // the children announce themselves
 			os.Exit(0)
 		}
+		fmt.Println("all")
 		if args[1] == "stop" {
-			time.Sleep(300 * time.Millisecond)
-			fmt.Println("all")
 			_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 		}
-		time.Sleep(300 * time.Millisecond)
-		fmt.Println("all")
 		time.Sleep(time.Hour)
 	}
 }
 
-func spawn(kind string) {
+func spawn(kind string, ready *os.File) {
 	self, _ := os.Executable()
 	c := exec.Command(self, "plugin", "sleeper", kind)
-	c.Stdout = os.Stdout
+	c.Stdout, c.ExtraFiles = os.Stdout, []*os.File{ready}
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := c.Start(); err != nil {
 		fmt.Println("cannot spawn:", err)
