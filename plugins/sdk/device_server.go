@@ -6,7 +6,6 @@ import (
 	"os"
 	"sync"
 
-	"github.com/gpubench/gpubench/backends"
 	pluginv1 "github.com/gpubench/gpubench/plugins/proto/gpubench/plugin/v1"
 	"github.com/gpubench/gpubench/plugins/wire"
 	"github.com/gpubench/gpubench/trace"
@@ -27,7 +26,6 @@ type remoteServer struct {
 type openDevice struct {
 	worker *worker
 	server *deviceServer
-	device backends.Device
 	slot   *wire.Slot
 	served chan struct{} // closed when the slot is served no more; nil without slot
 	trace  func() error
@@ -38,7 +36,7 @@ func (s *remoteServer) OpenDevice(ctx context.Context, q *pluginv1.OpenDeviceReq
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open != nil {
-		return nil, answer(fmt.Errorf("%w: the device %s", ErrBusy, s.open.device.Info().Name))
+		return nil, answer(fmt.Errorf("%w: the device %s", ErrBusy, s.open.server.device.Info().Name))
 	}
 	o := &openDevice{worker: newWorker(), trace: func() error { return nil }}
 	if err := s.prepare(ctx, o, q); err != nil {
@@ -46,7 +44,7 @@ func (s *remoteServer) OpenDevice(ctx context.Context, q *pluginv1.OpenDeviceReq
 		return nil, answer(err)
 	}
 	s.open = o
-	info := deviceInfo(o.device)
+	info := o.server.info()
 	if o.slot != nil {
 		o.served = make(chan struct{})
 		go o.serveSlot()
@@ -77,9 +75,9 @@ func (s *remoteServer) prepare(ctx context.Context, o *openDevice, q *pluginv1.O
 		}
 	}
 	return o.worker.do(ctx, func() error {
-		d, err := open()
+		server, err := newDeviceServer(open)
 		if err == nil {
-			o.device, o.server = d, newDeviceServer(d)
+			o.server = server
 		}
 		return err
 	})
@@ -129,7 +127,7 @@ func (s *remoteServer) CloseDevice(ctx context.Context, _ *pluginv1.CloseDeviceR
 		o.slot.Abort()
 		<-o.served
 	}
-	err := o.worker.do(ctx, o.device.Close)
+	err := o.worker.do(ctx, func() error { return o.server.device.Close() })
 	close(o.worker.jobs)
 	if o.slot != nil {
 		err = firstOf(err, o.slot.Close())

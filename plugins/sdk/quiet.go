@@ -18,24 +18,22 @@ const collectionsMetric = "/gc/cycles/total:gc-cycles"
 // quiet is a process whose thread is locked and whose garbage collector is off.
 type quiet struct {
 	percent     int
-	limit       int64
 	collections uint64
 }
 
-// quieten locks the thread and turns the collector off up to the soft limit. It waits for a collection in progress.
-func quieten(memoryMax uint64) quiet {
+// limitMemory sets the soft limit of the process. It stays: setting it stops the world, so it is not done at every window.
+func limitMemory(memoryMax uint64) { debug.SetMemoryLimit(softLimit(memoryMax)) }
+
+// quieten locks the thread and turns the collector off, up to the soft limit. It waits for a collection in progress.
+func quieten() quiet {
 	runtime.LockOSThread()
-	q := quiet{limit: debug.SetMemoryLimit(softLimit(memoryMax))}
-	q.percent = debug.SetGCPercent(-1)
-	q.collections = collections()
-	return q
+	return quiet{percent: debug.SetGCPercent(-1), collections: collections()}
 }
 
 // restore undoes quieten and returns the number of collections that happened in between.
 func (q quiet) restore() uint64 {
 	n := collections() - q.collections
 	debug.SetGCPercent(q.percent)
-	debug.SetMemoryLimit(q.limit)
 	runtime.UnlockOSThread()
 	return n
 }

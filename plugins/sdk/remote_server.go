@@ -3,12 +3,14 @@ package sdk
 import (
 	"github.com/gpubench/gpubench/backends"
 	"github.com/gpubench/gpubench/internal/clock"
+	pluginv1 "github.com/gpubench/gpubench/plugins/proto/gpubench/plugin/v1"
 	"github.com/gpubench/gpubench/plugins/wire"
 	"github.com/gpubench/gpubench/trace"
 )
 
 // deviceServer answers the calls of the remote binding from a device: its far end. One goroutine at a time.
 type deviceServer struct {
+	open     func() (backends.Device, error) // opens the device again, for a reset that it cannot do itself
 	device   backends.Device
 	vm       backends.VirtualMemory
 	streams  backends.Streams
@@ -16,25 +18,72 @@ type deviceServer struct {
 	modelled bool
 	clock    clock.Info
 	calls    uint64
+	fresh    bool // nothing was asked since it was opened or reset
+	lost     bool // it could not be opened again
 }
 
-func newDeviceServer(d backends.Device) *deviceServer {
-	return &deviceServer{
-		device:   d,
-		vm:       capabilityOf[backends.VirtualMemory](d, CapVirtualMemory),
-		streams:  capabilityOf[backends.Streams](d, CapStreams),
-		control:  controlsOf(d),
-		modelled: d.Info().ModelledTime,
-		clock:    clock.Calibrated(),
+// newDeviceServer opens the device.
+func newDeviceServer(open func() (backends.Device, error)) (*deviceServer, error) {
+	s := &deviceServer{open: open, clock: clock.Calibrated()}
+	return s, s.reopen()
+}
+
+func (s *deviceServer) reopen() error {
+	d, err := s.open()
+	if err != nil {
+		return err
 	}
+	s.device, s.control, s.modelled, s.fresh = d, controlsOf(d), d.Info().ModelledTime, true
+	s.vm = capabilityOf[backends.VirtualMemory](d, CapVirtualMemory)
+	s.streams = capabilityOf[backends.Streams](d, CapStreams)
+	return nil
+}
+
+// info describes the device as its far side sees it: every remote device can be reset.
+func (s *deviceServer) info() *pluginv1.DeviceInfo {
+	i := deviceInfo(s.device)
+	if s.control.reset == nil {
+		i.Capabilities = append(i.Capabilities, string(CapDeviceReset))
+	}
+	return i
+}
+
+// reset returns to the state after opening: by the device's own means, or by opening it again.
+func (s *deviceServer) reset() trace.CallStatus {
+	switch {
+	case s.fresh:
+		return trace.CallOK
+	case s.control.reset != nil:
+		s.control.reset.Reset()
+		s.fresh = true
+		return trace.CallOK
+	}
+	err := s.device.Close()
+	if err == nil {
+		err = s.reopen()
+	}
+	if err != nil {
+		s.lost = true
+		return trace.CallDeviceLost
+	}
+	return trace.CallOK
 }
 
 // handle makes one call and times it.
 func (s *deviceServer) handle(q *wire.Request, a *wire.Answer) {
 	s.calls++
-	if q.Op == wire.OpNop {
+	switch {
+	case q.Op == wire.OpNop:
+		return
+	case s.lost:
+		a.Status = uint32(trace.CallDeviceLost)
+		return
+	case q.Op == wire.OpReset:
+		a.Status = uint32(s.reset())
+		a.NowNs = s.device.NowNs()
 		return
 	}
+	s.fresh = false
 	if s.modelled {
 		before := s.device.NowNs()
 		a.Status = uint32(s.do(q, a))
@@ -135,8 +184,6 @@ func (s *deviceServer) doControl(q *wire.Request) trace.CallStatus {
 		c.clocked.AdvanceNs(q.Aux)
 	case q.Op == wire.OpFailNext && c.faults != nil:
 		c.faults.FailNext(q.Aux)
-	case q.Op == wire.OpReset && c.reset != nil:
-		c.reset.Reset()
 	case q.Op == wire.OpBeginEvent && c.answers != nil:
 		c.answers.BeginEvent(q.Aux)
 	case q.Op == wire.OpAdopt && c.adopter != nil:

@@ -45,7 +45,7 @@ type RunnerConfig struct {
 	Seed       uint64
 	Timing     Timing
 	Quiet      bool   // keep the garbage collector off and the thread locked during Replay; programs do without
-	MemoryMax  uint64 // limit of the process for Quiet; 0 = what the system gives
+	MemoryMax  uint64 // bytes the process may have, for Quiet: the collector comes back at 80 % of it; 0 = what the system gives
 }
 
 // Runner is one strategy open over one device, and the loop that runs events through it. Its methods are called from one
@@ -123,6 +123,9 @@ func NewRunner(c RunnerConfig) (*Runner, error) {
 	}
 	if len(c.Options) == 0 {
 		c.Options = json.RawMessage("{}")
+	}
+	if c.Quiet {
+		limitMemory(c.MemoryMax)
 	}
 	costs := calibratedCosts()
 	r := &Runner{config: c, clock: costs.clock, callCost: costs.callMilliticks, loopCost: costs.loopMilliticks}
@@ -255,7 +258,7 @@ func (r *Runner) Restore() error {
 	owners := make(map[uint32]trace.Handle)
 	for i := range start.Segments {
 		for _, b := range start.Segments[i].Blocks {
-			if b.Handle != 0 {
+			if b.Handle != 0 && !b.Pending { // a pending block is the program's no more
 				owners[b.Slot] = b.Handle
 			}
 		}
@@ -423,7 +426,7 @@ func (r *Runner) window(w *wire.Window, max uint64) (done, collections uint64) {
 	if !r.config.Quiet {
 		return done + r.run(w, done, n), 0
 	}
-	q := quieten(r.config.MemoryMax)
+	q := quieten()
 	ran := r.run(w, done, n)
 	return done + ran, q.restore()
 }

@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"errors"
+	"runtime/debug"
 	"slices"
 	"testing"
 
@@ -268,4 +269,28 @@ func TestQuietReplayReportsNoCollection(t *testing.T) {
 	if err != nil || d.Flags != wire.HeaderWarmUp {
 		t.Errorf("flags %v, %v", d.Flags, err)
 	}
+}
+
+// Near the memory limit the collector runs inside the loop, and says so.
+func TestCollectionInsideAWindowIsReported(t *testing.T) {
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
+	r := open(t, RunnerConfig{Trace: parse(alloc(1, 8), alloc(2, 8), alloc(3, 8)), Quiet: true, MemoryMax: 16 << 20,
+		Strategy: &Description{Name: "wasteful", New: func(env *Env) (Strategy, error) { return &wasteful{}, nil }}}, newArenaDevice(1000))
+	s, err := r.Replay(window(t, 4, 4), 0, 10, false)
+	if err != nil || s.Collections == 0 {
+		t.Errorf("%d collections, %v", s.Collections, err)
+	}
+}
+
+type wasteful struct {
+	direct
+	kept []byte
+}
+
+func (w *wasteful) Alloc(_ *Request, b *Block) trace.Status {
+	for range 16 {
+		w.kept = make([]byte, 4<<20)
+	}
+	*b = Block{Size: 8}
+	return trace.StatusOK
 }

@@ -236,6 +236,9 @@ func (s *session) remote(f *files, q *pluginv1.RemoteDevice) (*remoteDevice, err
 	if err != nil {
 		return nil, fmt.Errorf("remote device %s: %w", info.Name, err)
 	}
+	if d.Has(CapDeviceReset) {
+		d.Reset() // the last session over it may have left something behind
+	}
 	s.cost = &pluginv1.RemoteCost{Binding: binding, Calls: uint64(cost.Calls), MeanNs: cost.MeanNs, P50Ns: cost.P50Ns, P99Ns: cost.P99Ns}
 	return d, nil
 }

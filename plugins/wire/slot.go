@@ -126,7 +126,9 @@ type Slot struct {
 	page    *slotPage
 	memory  []byte
 	release func([]byte) error
-	spin    uint64 // in ticks
+	spin    uint64  // in ticks
+	asked   Request // of the call being served; kept here, so that serving allocates nothing
+	reply   Answer
 }
 
 // NewSlot makes a slot in ordinary memory; both sides use it.
@@ -188,13 +190,13 @@ func (s *Slot) Serve(handle func(q *Request, a *Answer)) {
 		if s.await(&p.serverSleeps, func(t uint32) bool { return t == turnAsked }, 0) == turnClosed {
 			return
 		}
-		q := p.request // a copy: the client could go on writing
+		s.asked = p.request // a copy: the client could go on writing
 		if !atomic.CompareAndSwapUint32(&p.turn, turnAsked, turnServing) {
 			continue
 		}
-		var a Answer
-		handle(&q, &a)
-		p.answer = a
+		s.reply = Answer{}
+		handle(&s.asked, &s.reply)
+		p.answer = s.reply
 		if !atomic.CompareAndSwapUint32(&p.turn, turnServing, turnAnswer) {
 			return
 		}
