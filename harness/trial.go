@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 	"unsafe"
 
 	"github.com/zeebo/xxh3"
@@ -22,8 +23,9 @@ import (
 const (
 	minLoopNs  = 50e6
 	minSamples = 10_000
-	// maxPasses bounds the repetitions of a tiny trace; with it a 10-event trace still gives 20,000 samples.
-	maxPasses = 2_000
+	// maxRepeat bounds the real time of the repetitions: most of a pass of a tiny trace is not loop but messages and resets, about
+	// a millisecond. What is then too few samples for a quantile is refused as such.
+	maxRepeat = 300 * time.Millisecond
 )
 
 // ErrNotDeterministic marks a pass that answered differently from the first.
@@ -167,7 +169,7 @@ func (x *trialRun) feed(l *ledger.Ledger, w Window) error {
 func (x *trialRun) timedPasses(ctx context.Context, s Session, info SessionInfo, want uint64) error {
 	latencies := ledger.NewLatencies(x.config(info))
 	var loop float64
-	for x.trial.Passes = 0; x.trial.Passes < maxPasses; {
+	for began := clock.Monotonic(); x.trial.Passes == 0 || clock.Monotonic()-began < maxRepeat; {
 		h := newAnswerHash()
 		st, err := s.Replay(ctx, func(w Window) error {
 			h.add(w.Outcomes, info.Device.ModelledTime)
@@ -201,7 +203,7 @@ func (x *trialRun) batchPasses(ctx context.Context, s Session, info SessionInfo)
 	}
 	b := &results.Batch{}
 	var loop, wall, device, loopCost float64
-	for b.Passes < maxPasses && loop < minLoopNs {
+	for began := clock.Monotonic(); b.Passes == 0 || loop < minLoopNs && clock.Monotonic()-began < maxRepeat; {
 		st, err := s.Replay(ctx, func(w Window) error {
 			for i := range w.Outcomes {
 				device += float64(w.Outcomes[i].DeviceNs)

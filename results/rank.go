@@ -12,6 +12,9 @@ import (
 // integers in float64, so equal answers may differ in the last bits.
 const rankTolerance = 1e-9
 
+// ClassBlind marks a deliberately wrong strategy that no check caught: the checks were blind.
+const ClassBlind = "blind"
+
 // confidence is the level asked of an interval of a latency; what few trials can reach is shown beside it.
 const confidence = 0.95
 
@@ -100,6 +103,11 @@ func rankTrace(run *Run, ti int, byCase map[string][]*Trial) TraceRanking {
 		}
 		if len(k.deviceTrials) == 0 {
 			continue // not run yet
+		}
+		if k.device.Canary {
+			t.Unmeasured = append(t.Unmeasured, Unmeasured{Label: k.label, Case: k.device.ID, Class: ClassBlind, Text: "the canary was not caught"})
+			t.Warnings = append(t.Warnings, "the canary "+k.label+" was not caught on this recording (it may be too short): that the others have no finding says nothing here")
+			continue
 		}
 		t.Rows = append(t.Rows, makeRow(k))
 		if len(k.controlTrials) > 0 {

@@ -113,6 +113,9 @@ func runCode(ctx context.Context, runErr error, r *results.Ranking) error {
 	}
 	for i := range r.Traces {
 		for _, u := range r.Traces[i].Unmeasured {
+			if u.Class == results.ClassBlind {
+				continue // a warning says so
+			}
 			if u.Class != "error" {
 				return withCode(codePluginFault, errors.New(u.Text))
 			}

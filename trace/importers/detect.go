@@ -83,7 +83,23 @@ func detectText(head []byte) Format {
 	case (strings.HasPrefix(line, "{") || strings.HasPrefix(line, "[")) && looksLikeJSON(line):
 		return FormatSnapshotJSON
 	}
+	if isTraceText(text) {
+		return FormatText
+	}
 	return ""
+}
+
+// isTraceText reports whether the first line that is no comment is an event of the text form: what a person writes by hand
+// has no header.
+func isTraceText(text string) bool {
+	for _, l := range strings.Split(text, "\n") {
+		if l = strings.TrimSpace(l); l == "" || l[0] == '#' {
+			continue
+		}
+		t, err := trace.Parse(strings.NewReader(l+"\n"), "")
+		return err == nil && len(t.Events) == 1
+	}
+	return false
 }
 
 // looksLikeJSON tells a JSON text from a protocol 1 pickle, whose first byte may be ']' or '}' but never '{' or '['.

@@ -26,8 +26,8 @@ func Description() sdk.Description {
 		Arena:    true,
 		Promises: []sdk.Promise{sdk.PromiseDeterministic},
 		Options: arena.ObjectSchema(
-			`"after":{"type":"integer","minimum":1,"default":1000,"description":"number of allocations that are right"}`,
-			`"period":{"type":"integer","minimum":1,"default":97,"description":"one allocation in so many is wrong from then on"}`),
+			`"after":{"type":"integer","minimum":1,"default":20,"description":"number of allocations that are right"}`,
+			`"period":{"type":"integer","minimum":1,"default":7,"description":"one allocation in so many is wrong from then on"}`),
 		Alignment: fit.UnitBytes,
 		Canary:    true,
 		New:       open,
@@ -44,7 +44,7 @@ type strategy struct {
 }
 
 func open(env *sdk.Env) (sdk.Strategy, error) {
-	cfg := config{After: 1000, Period: 97}
+	cfg := config{After: 20, Period: 7}
 	if err := sdk.DecodeOptions(env.Options, &cfg); err != nil {
 		return nil, err
 	}
