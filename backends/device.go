@@ -112,7 +112,8 @@ type RecordedAnswers interface {
 }
 
 // SegmentAdopter is implemented by devices that can start with memory handed out already. Before a strategy takes over a
-// start state (trace.State), the replay loop tells the device every segment of it, in the order of the state.
+// start state (trace.State), the replay loop tells the device every segment of it, in the order of the state; a mapped range
+// of an expandable segment page by page (Info.PageBytes), and Unmap of whole pages gives those back.
 type SegmentAdopter interface {
 	// Adopt makes [addr, addr+size) memory that Malloc has returned; Free(addr) gives it back. CallInvalidValue when it
 	// overlaps what is handed out already, CallOutOfMemory when the device is smaller than its segments.

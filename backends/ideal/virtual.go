@@ -171,6 +171,9 @@ func (d *Device) Map(addr, size uint64, id backends.PhysID) trace.CallStatus {
 
 // Unmap removes all mappings in [addr, addr+size), which must be whole and adjacent.
 func (d *Device) Unmap(addr, size uint64) trace.CallStatus {
+	if d.reservationOf(addr) == nil {
+		return d.unmapAdopted(addr, size)
+	}
 	if !d.wholeMappings(addr, size) {
 		return trace.CallInvalidValue
 	}
@@ -184,6 +187,26 @@ func (d *Device) Unmap(addr, size uint64) trace.CallStatus {
 		d.collect(mm.phys)
 		addr += mm.size
 		size -= mm.size
+	}
+	return trace.CallOK
+}
+
+// unmapAdopted gives back adopted ranges that fill [addr, addr+size) exactly.
+func (d *Device) unmapAdopted(addr, size uint64) trace.CallStatus {
+	if addr < VirtualBase || size == 0 {
+		return trace.CallInvalidValue
+	}
+	for at, left := addr, size; left > 0; {
+		n, ok := d.space.Size(at)
+		if !ok || n > left {
+			return trace.CallInvalidValue
+		}
+		at, left = at+n, left-n
+	}
+	for at, left := addr, size; left > 0; {
+		n, _ := d.space.Size(at)
+		d.Free(at)
+		at, left = at+n, left-n
 	}
 	return trace.CallOK
 }

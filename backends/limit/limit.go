@@ -164,11 +164,19 @@ func (d *Device) Unmap(addr, size uint64) trace.CallStatus {
 	st := d.vm.Unmap(addr, size)
 	for st == trace.CallOK && size > 0 {
 		m := d.maps.remove(addr)
+		adopted := m.bytes == 0
+		if adopted { // a page of a start state
+			m = d.mallocs.remove(addr)
+		}
 		if m.bytes == 0 || m.bytes > size {
 			return trace.CallBroken // the device unmapped what it had not mapped
 		}
-		d.phys.get(m.phys).mappings--
-		d.collect(m.phys)
+		if adopted {
+			d.charged -= m.bytes
+		} else {
+			d.phys.get(m.phys).mappings--
+			d.collect(m.phys)
+		}
 		addr += m.bytes
 		size -= m.bytes
 	}

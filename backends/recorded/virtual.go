@@ -79,6 +79,12 @@ func (d *Device) Map(addr, size uint64, id backends.PhysID) trace.CallStatus {
 
 // Unmap uses up a recorded unmapping, or a piece of it.
 func (d *Device) Unmap(addr, size uint64) trace.CallStatus {
+	for at := addr; at < addr+size; at += pageBytes { // pages of a start state
+		if i := d.held.Delete(at); i != 0 {
+			d.charged -= d.sizes[i]
+			d.spare = append(d.spare, i)
+		}
+	}
 	if left := d.covering(trace.SegmentUnmap, addr, size); left != nil {
 		*left -= size
 	} else {

@@ -251,7 +251,7 @@ func (r *Runner) Restore() error {
 	r.log.enter(trace.EventRestore)
 	for i := range start.Segments {
 		s := &start.Segments[i]
-		if st := r.recorder.adopt(r.control.adopter, s.Addr, s.Bytes); st != trace.CallOK {
+		if st := r.adopt(s); st != trace.CallOK {
 			return fmt.Errorf("%w: segment %d, %d bytes at %#x: %w", ErrSegment, i, s.Bytes, s.Addr, st.Err())
 		}
 	}
@@ -281,6 +281,21 @@ func (r *Runner) Restore() error {
 	}
 	r.restored = true
 	return nil
+}
+
+// adopt tells the device a segment of the start state. Mapped ranges are told page by page and without a record: the call log
+// has no physical memory to name, and the reader of the log knows them from the start state.
+func (r *Runner) adopt(s *trace.StateSegment) trace.CallStatus {
+	if !s.Expandable {
+		return r.recorder.adopt(r.control.adopter, s.Addr, s.Bytes)
+	}
+	page := max(r.device.Info().PageBytes, 1)
+	for done := uint64(0); done < s.Bytes; done += page {
+		if st := r.control.adopter.Adopt(s.Addr+done, min(page, s.Bytes-done)); st != trace.CallOK {
+			return st
+		}
+	}
+	return trace.CallOK
 }
 
 // Reset returns strategy and device to the state after NewRunner, including the start state if it was taken over. The

@@ -30,7 +30,6 @@ type Allocator struct {
 	sparePools []*privatePool
 	routing    []sdk.Pool   // captures_underway, oldest first
 	segments   []expSegment // [0] is none
-	adopted    []adoptedRange
 	toUnmap    []uint32
 
 	queues    []eventQueue // by stream
@@ -90,7 +89,7 @@ func (a *Allocator) begin() error {
 	a.sets = append(a.sets[:0], nil)
 	a.segments = append(a.segments[:0], expSegment{})
 	a.useNodes = append(a.useNodes[:0], useNode{})
-	a.deadBlocks, a.spareUses, a.adopted = 0, 0, nil
+	a.deadBlocks, a.spareUses = 0, 0
 	a.spareSets, a.sparePools, a.private = nil, nil, nil
 	a.small, a.large = pool{kind: PoolSmall}, pool{kind: PoolLarge}
 	a.routing, a.deferred, a.queues, a.waiting = a.routing[:0], a.deferred[:0], a.queues[:0], 0

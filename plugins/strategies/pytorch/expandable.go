@@ -266,11 +266,8 @@ func (a *Allocator) dropSegment(i uint32) {
 
 // dropPage takes the memory from behind page k (ExpandableSegment::unmapHandles).
 func (a *Allocator) dropPage(sg *expSegment, k int) {
-	addr := sg.base + uint64(k)*sg.page
-	if sg.pages[k] == adoptedPage {
-		a.dropAdopted(addr, sg.page)
-	} else {
-		a.check("unmap", a.vm.Unmap(addr, sg.page))
+	a.check("unmap", a.vm.Unmap(sg.base+uint64(k)*sg.page, sg.page))
+	if sg.pages[k] != adoptedPage {
 		a.check("release", a.vm.Release(sg.pages[k]))
 	}
 	sg.pages[k] = 0

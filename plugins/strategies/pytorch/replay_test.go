@@ -80,8 +80,14 @@ func replayRecording(t *testing.T, d *importers.Imported) {
 	r.a = a
 	if tr.Start != nil {
 		for _, seg := range tr.Start.Segments {
-			if st := dev.Adopt(seg.Addr, seg.Bytes); st != trace.CallOK {
-				t.Fatalf("segment %#x: %v", seg.Addr, st.Err())
+			piece := seg.Bytes
+			if seg.Expandable {
+				piece = dev.Info().PageBytes
+			}
+			for at := uint64(0); at < seg.Bytes; at += piece {
+				if st := dev.Adopt(seg.Addr+at, piece); st != trace.CallOK {
+					t.Fatalf("segment %#x: %v", seg.Addr, st.Err())
+				}
 			}
 		}
 		if err := a.RestoreLayout(tr.Start, func(slot uint32, b sdk.Block) { r.slots[slot], r.live[slot] = b, true }); err != nil {

@@ -12,16 +12,9 @@ import (
 // ErrLayout marks a start state that the allocator cannot be in.
 var ErrLayout = errors.New("start state")
 
-// adoptedPage stands in expSegment.pages for memory that came with a start state: the device knows it as one allocation a
-// mapped range.
+// adoptedPage stands in expSegment.pages for memory that came with a start state: it is unmapped like any other, but has no
+// handle to release.
 const adoptedPage backends.PhysID = 1<<64 - 1
-
-// adoptedRange is a mapped range of an expandable segment that came with a start state.
-type adoptedRange struct {
-	addr, bytes uint64
-	left        uint64 // bytes not given back yet
-	whole       bool   // the device takes it back as a whole only
-}
 
 // restorer builds the layout of a start state, segment by segment in address order.
 type restorer struct {
@@ -119,7 +112,6 @@ func (r *restorer) mapped(seg *trace.StateSegment) error {
 	for range n {
 		sg.pages = append(sg.pages, adoptedPage)
 	}
-	a.adopted = append(a.adopted, adoptedRange{addr: seg.Addr, bytes: seg.Bytes, left: seg.Bytes})
 	last, err := r.blocks(seg, set, o.seg, o.last)
 	o.last, o.end = last, seg.Addr+seg.Bytes
 	return err
@@ -258,23 +250,5 @@ func (r *restorer) count(seg *trace.StateSegment) {
 				a.st.oversizeAllocations.inc(1)
 			}
 		}
-	}
-}
-
-// dropAdopted gives a page of a start state back: page by page where the device can unmap it, like the recorded one, else
-// the whole range with its last page.
-func (a *Allocator) dropAdopted(addr, page uint64) {
-	for k := range a.adopted {
-		g := &a.adopted[k]
-		if addr < g.addr || addr-g.addr >= g.bytes {
-			continue
-		}
-		if !g.whole && a.vm.Unmap(addr, page) != trace.CallOK {
-			g.whole = true
-		}
-		if g.left -= page; g.left == 0 && g.whole {
-			a.check("free", a.dev.Free(g.addr))
-		}
-		return
 	}
 }

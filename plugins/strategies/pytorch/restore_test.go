@@ -216,11 +216,7 @@ func continueAt(t *testing.T, total uint64, conf string, ops []scriptOp, cut int
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range start.Segments {
-		if st := rec.Adopt(s.Addr, s.Bytes); st != trace.CallOK {
-			t.Fatal(st.Err())
-		}
-	}
+	adopt(t, rec, start)
 	env.Device = rec
 	second := &player{live: map[int]sdk.Block{}}
 	if second.a, err = open(env); err != nil {
@@ -242,6 +238,22 @@ func continueAt(t *testing.T, total uint64, conf string, ops []scriptOp, cut int
 	for k := range statKinds {
 		if got, want := second.a.Stat(k, PoolAll).Current, a.Stat(k, PoolAll).Current; got != want {
 			t.Fatalf("%s is %d, uncut %d", statNames[k], got, want)
+		}
+	}
+}
+
+// adopt tells a device the segments of a start state as the replay loop does.
+func adopt(t *testing.T, d backends.SegmentAdopter, st *trace.State) {
+	t.Helper()
+	for _, s := range st.Segments {
+		piece := s.Bytes
+		if s.Expandable {
+			piece = ideal.PageBytes
+		}
+		for at := uint64(0); at < s.Bytes; at += piece {
+			if st := d.Adopt(s.Addr+at, piece); st != trace.CallOK {
+				t.Fatal(st.Err())
+			}
 		}
 	}
 }
@@ -290,9 +302,7 @@ func TestRestoreOnIdeal(t *testing.T) {
 		{Addr: base + 15*miB, Bytes: 5 * miB, Pending: true},
 		{Addr: base + 20*miB, Bytes: 20 * miB},
 	}}}}
-	if s := dev.Adopt(base, 40*miB); s != trace.CallOK {
-		t.Fatal(s.Err())
-	}
+	adopt(t, dev, st)
 	dev.SetManualEvents(true)
 	var live sdk.Block
 	if err := a.RestoreLayout(st, func(slot uint32, b sdk.Block) {
