@@ -14,8 +14,8 @@ type AnonymizeOptions struct {
 	// Key is mixed into the pseudonyms. With one that stays secret nobody can confirm a guessed name; the same key gives
 	// the same pseudonym to the same name in every trace, so that traces stay comparable.
 	Key []byte
-	// SizeQuantumBytes, when not 0, rounds every size up to a multiple of itself, a power of two. Recorded answers and the start state's
-	// requested sizes no longer fit then: the answers are dropped, with a warning.
+	// SizeQuantumBytes, when not 0, rounds every size up to a multiple of itself, a power of two. Recorded answers and
+	// the start state's requested sizes no longer fit then: the answers are dropped, with a warning.
 	SizeQuantumBytes uint64
 }
 
@@ -29,11 +29,13 @@ func Anonymize(t *Trace, o AnonymizeOptions) (*Trace, error) {
 	return b.Finish(meta)
 }
 
-// AnonymizeInto adds the events of a valid trace to a builder with every name replaced by a pseudonym, and returns the Meta to finish it with.
+// AnonymizeInto adds the events of a valid trace to a builder with every name replaced by a pseudonym, and returns the
+// Meta to finish it with.
 //
 // Replaced: tags (stack frames, source paths), keys of marks, names of checkpoints and of pools other than PyTorch's
-// number pairs, handles of streams (by small numbers in order of first use), values of settings that hold a path, the title, the
-// text of warnings. Kept: order, sizes unless a quantum is given, times, handles, threads, addresses, allocator settings.
+// number pairs, handles of streams (by small numbers in order of first use), values of settings that hold a path, the
+// title, the text of warnings. Kept: order, sizes unless a quantum is given, times, handles, threads, addresses,
+// allocator settings.
 func AnonymizeInto(b *Builder, t *Trace, o AnonymizeOptions) (Meta, error) {
 	q := o.SizeQuantumBytes
 	if q&(q-1) != 0 {
@@ -115,8 +117,8 @@ func isNumberPair(s string) bool {
 	return ok && strings.Trim(a, "0123456789") == "" && strings.Trim(b, "0123456789") == ""
 }
 
-// stringClasses says what each string is used for: a setting before a mark before a checkpoint before a tag. One string used as two
-// things keeps the first, which is harmless: its pseudonym is of that class everywhere.
+// stringClasses says what each string is used for: a setting before a mark before a checkpoint before a tag. One string
+// used as two things keeps the first, which is harmless: its pseudonym is of that class everywhere.
 func stringClasses(t *Trace) []Kind {
 	class := make([]Kind, len(t.Strings))
 	for i := range t.Events {

@@ -21,8 +21,9 @@ func Cut(t *Trace, from, to uint64) (*Trace, error) {
 // What is live at the start of the cut becomes a start state when the recording saw the address of every such block;
 // segments are those that the recording saw, or, where it saw none, one is made up round each run of touching blocks.
 // Otherwise the live blocks are allocated by ordinary events at the head of the cut, in the order in which they came to
-// be. Manual events, open pools and settings that hold at the start are set again at the head. Handles keep their names and times begin
-// at 0. Everything that the cut cannot keep is named in a warning; restoring a checkpoint from before the cut is an error.
+// be. Manual events, open pools and settings that hold at the start are set again at the head. Handles keep their names
+// and times begin at 0. Everything that the cut cannot keep is named in a warning; restoring a checkpoint from before
+// the cut is an error.
 func CutInto(b *Builder, t *Trace, from, to uint64) (Meta, error) {
 	n := uint64(len(t.Events))
 	if from > to || to > n {

@@ -9,9 +9,9 @@ import (
 const MaxIssues = 1000
 
 // Validate returns nil when the trace keeps every rule of the language, and otherwise the first breach as an error that
-// wraps *EventError or ErrFormat. Opening or parsing a trace has checked what memory safety needs; Validate adds the rules
-// of handles: no free or use of a handle that is unknown or dead (only `free!`, and only in programs), no handle twice, slots that
-// are held by one handle at a time, times that do not go back.
+// wraps *EventError or ErrFormat. Opening or parsing a trace has checked what memory safety needs; Validate adds the
+// rules of handles: no free or use of a handle that is unknown or dead (only `free!`, and only in programs), no handle
+// twice, slots that are held by one handle at a time, times that do not go back.
 func Validate(t *Trace) error {
 	issues := Issues(t, 1)
 	if len(issues) > 0 {
@@ -20,8 +20,8 @@ func Validate(t *Trace) error {
 	return nil
 }
 
-// Issues returns the breaches of the rules in order, at most limit (0 = MaxIssues). An event in breach is left out of account for the
-// events after it. When the records themselves are illegal that is the one issue.
+// Issues returns the breaches of the rules in order, at most limit (0 = MaxIssues). An event in breach is left out of
+// account for the events after it. When the records themselves are illegal that is the one issue.
 func Issues(t *Trace, limit int) []error {
 	if limit <= 0 || limit > MaxIssues {
 		limit = MaxIssues

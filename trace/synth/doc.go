@@ -1,8 +1,8 @@
 // Package synth writes traces of the common shapes of GPU memory traffic from a seed.
 //
 // A pattern is a function of its parameters and the seed alone: the same three give the same events, byte for byte, on
-// every machine and in every release that does not say otherwise. Therefore nothing here rounds floating-point numbers whose last bit may
-// depend on the processor: draws are made from PCG-DXSM words by integer arithmetic only (see rng).
+// every machine and in every release that does not say otherwise. Therefore nothing here rounds floating-point numbers
+// whose last bit may depend on the processor: draws are made from PCG-DXSM words by integer arithmetic only (see rng).
 //
 // The patterns, and what each is hard on:
 //
