@@ -6,6 +6,7 @@ package strategies
 import (
 	"github.com/gpubench/gpubench/plugins/sdk"
 	"github.com/gpubench/gpubench/plugins/strategies/bestfit"
+	"github.com/gpubench/gpubench/plugins/strategies/bfc"
 	"github.com/gpubench/gpubench/plugins/strategies/buddy"
 	"github.com/gpubench/gpubench/plugins/strategies/canary"
 	"github.com/gpubench/gpubench/plugins/strategies/direct"
@@ -14,6 +15,10 @@ import (
 	"github.com/gpubench/gpubench/plugins/strategies/nextfit"
 	"github.com/gpubench/gpubench/plugins/strategies/offsetalloc"
 	"github.com/gpubench/gpubench/plugins/strategies/pytorch"
+	"github.com/gpubench/gpubench/plugins/strategies/rmmarena"
+	"github.com/gpubench/gpubench/plugins/strategies/rmmbinning"
+	"github.com/gpubench/gpubench/plugins/strategies/rmmfixed"
+	"github.com/gpubench/gpubench/plugins/strategies/rmmpool"
 	"github.com/gpubench/gpubench/plugins/strategies/tlsf"
 	"github.com/gpubench/gpubench/plugins/strategies/worstfit"
 )
@@ -30,6 +35,11 @@ func Builtin() []sdk.Description {
 		tlsf.Description(),
 		mattconte.Description(),
 		offsetalloc.Description(),
+		bfc.Description(),
+		rmmpool.Description(),
+		rmmarena.Description(),
+		rmmbinning.Description(),
+		rmmfixed.Description(),
 		pytorch.Description(),
 		canary.Description(),
 	}

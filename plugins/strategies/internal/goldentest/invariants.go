@@ -16,8 +16,13 @@ import (
 // does not fail while a hole is large enough; and in the end that freeing everything restores whole segments and that Close
 // leaves nothing on the device.
 func Invariants(t *testing.T, desc sdk.Description, options string) {
+	InvariantsBetween(t, desc, options, 16, 4096)
+}
+
+// InvariantsBetween is Invariants with capacities from minUnits to maxUnits units of 256 bytes.
+func InvariantsBetween(t *testing.T, desc sdk.Description, options string, minUnits, maxUnits uint64) {
 	rapid.Check(t, func(t *rapid.T) {
-		units := rapid.Uint64Range(16, 4096).Draw(t, "capacity in units")
+		units := rapid.Uint64Range(minUnits, maxUnits).Draw(t, "capacity in units")
 		m := &machine{desc: desc, script: &Script{CapacityBytes: units * 256, IDs: 256, Streams: 1}}
 		var err error
 		if m.p, err = NewPlayer(desc, Peer{Options: options}, m.script); err != nil {
