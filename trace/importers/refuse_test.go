@@ -20,7 +20,7 @@ var (
 	l = pickletest.L
 )
 
-func pickled(t testing.TB, v any) string {
+func pickled(t fataler, v any) string {
 	t.Helper()
 	var buf bytes.Buffer
 	if err := pickletest.Write(&buf, v, 4, pickletest.CPython); err != nil {
@@ -29,7 +29,7 @@ func pickled(t testing.TB, v any) string {
 	return buf.String()
 }
 
-func zipped(t testing.TB, s string) string {
+func zipped(t fataler, s string) string {
 	t.Helper()
 	var buf bytes.Buffer
 	z := gzip.NewWriter(&buf)
@@ -201,4 +201,10 @@ func TestLeftOut(t *testing.T) {
 	if m.Skipped != 3 || len(m.Warnings) != 1 || m.Warnings[0] != "skipped: 3 entries of pinned host memory" || res.Devices[0].Facts.Segments != 1 {
 		t.Errorf("%+v, %d segments", m, res.Devices[0].Facts.Segments)
 	}
+}
+
+// fataler is what the helpers need of a test.
+type fataler interface {
+	Helper()
+	Fatal(args ...any)
 }

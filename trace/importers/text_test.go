@@ -42,6 +42,7 @@ func TestDetect(t *testing.T) {
 		"{\"segments\":[]":                      importers.FormatSnapshotJSON,
 		"\n [ {":                                importers.FormatSnapshotJSON,
 		"# gpubench trace 1\n":                  importers.FormatText,
+		"# by hand\nh1 = alloc 1\nfree h1\n":    importers.FormatText,
 		"a 0 512\n":                             importers.FormatScript,
 		"f 0 3\n":                               importers.FormatScript,
 		"# cap=1 name=x\n":                      importers.FormatScript,
