@@ -229,12 +229,7 @@ func (p *Plugin) callError(ctx context.Context, call string, deadline time.Durat
 		return p.fail(&Fault{Kind: ErrProtocol, Plugin: p.name, During: call, Detail: oneLine(st.Message()),
 			Advice: fmt.Sprintf("a message has at most %d MiB: docs/PLUGINS.md, \"Limits\"", wire.MaxMessageBytes>>20), cause: err})
 	}
-	kind := map[codes.Code]error{
-		codes.InvalidArgument: ErrRequest, codes.NotFound: ErrRequest, codes.FailedPrecondition: ErrRequest,
-		codes.ResourceExhausted: ErrNoMemory, codes.Unimplemented: ErrUnsupported,
-		codes.Internal: ErrInternal, codes.Unknown: ErrInternal,
-	}[st.Code()]
-	if kind != nil && p.alive() {
+	if kind := answerKind(st.Code(), deadline); kind != nil && p.alive() {
 		return &Answer{Kind: kind, Plugin: p.name, Call: call, Message: oneLine(st.Message())}
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) || st.Code() == codes.DeadlineExceeded {
@@ -242,4 +237,24 @@ func (p *Plugin) callError(ctx context.Context, call string, deadline time.Durat
 			Advice: "it was killed; if the machine was only slow, run it again with less beside it", cause: err})
 	}
 	return p.lost(call, event, err)
+}
+
+// answerKind tells the codes with which a plugin answers from those that gRPC itself makes when connection or time run out;
+// nil is one of the latter.
+func answerKind(c codes.Code, deadline time.Duration) error {
+	switch c {
+	case codes.InvalidArgument, codes.NotFound, codes.FailedPrecondition, codes.OutOfRange, codes.AlreadyExists:
+		return ErrRequest
+	case codes.ResourceExhausted:
+		return ErrNoMemory
+	case codes.Unimplemented:
+		return ErrUnsupported
+	case codes.Unavailable, codes.Canceled:
+		return nil
+	case codes.DeadlineExceeded:
+		if deadline != 0 {
+			return nil
+		}
+	}
+	return ErrInternal
 }

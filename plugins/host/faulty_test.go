@@ -171,6 +171,8 @@ func (s *faulty) Open(_ context.Context, r *pluginv1.OpenRequest) (*pluginv1.Ope
 	switch s.mode {
 	case "open-invalid":
 		return nil, status.Error(codes.InvalidArgument, "option \"colour\" is not known\nsecond line")
+	case "open-aborted":
+		return nil, status.Error(codes.Aborted, "out of luck")
 	case "open-memory":
 		return nil, status.Error(codes.ResourceExhausted, "no segment of 80 GiB")
 	}

@@ -294,6 +294,7 @@ func TestAnswers(t *testing.T) {
 	}{
 		"open-invalid": {ErrRequest, `refused the request (Open): option "colour" is not known second line`},
 		"open-memory":  {ErrNoMemory, "no segment of 80 GiB"},
+		"open-aborted": {ErrInternal, "reports a defect of its own (Open): out of luck"},
 	} {
 		p := start(t, spec(mode))
 		_, err := p.Open(bg, openRequest())

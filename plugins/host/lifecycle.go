@@ -26,6 +26,10 @@ func (p *Plugin) Fault() *Fault {
 	return p.fault
 }
 
+// Done is closed when the plugin's process, its descendants and its guard have ended, for whatever reason. Whoever shares a Slot
+// with it then calls Slot.Abort.
+func (p *Plugin) Done() <-chan struct{} { return p.run.process.Done() }
+
 // alive reports whether guard and plugin run, as far as is known.
 func (p *Plugin) alive() bool {
 	select {
@@ -75,15 +79,18 @@ func (p *Plugin) lost(during string, event *uint64, cause error) error {
 	}
 	t := time.NewTimer(exitGrace)
 	defer t.Stop()
-	var f *Fault
 	select {
 	case <-p.run.process.Done():
-		f = ended(p.name, during, p.run.process.Status(), p.tail())
-		f.cause = cause
-	case <-t.C:
-		f = &Fault{Kind: ErrProtocol, Plugin: p.name, During: during, Detail: "the connection broke while its process goes on: " + oneLine(cause.Error()),
-			Advice: "this is a defect of the plugin", cause: cause}
+	case <-t.C: // still there, or its guard is slow to say: the status tells
+		p.run.process.Kill()
+		<-p.run.process.Done()
 	}
+	f := ended(p.name, during, p.run.process.Status(), p.tail())
+	if f.Kind == ErrCrash && f.End.Reason == guard.ReasonStopped {
+		f.Kind, f.Detail = ErrProtocol, "the connection broke while its process went on: "+oneLine(cause.Error())
+		f.Advice = "this is a defect of the plugin"
+	}
+	f.cause = cause
 	if event != nil {
 		f.Event, f.HasEvent = *event, true
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -24,6 +25,9 @@ const (
 	staleAfter = time.Minute
 )
 
+// swept has the bases that this process has swept.
+var swept sync.Map
+
 type socketDir struct {
 	path string
 	lock *os.File
@@ -39,7 +43,9 @@ func socketBase() string {
 
 func newSocketDir() (*socketDir, error) {
 	base := socketBase()
-	sweepSocketDirs(base, time.Now())
+	if _, done := swept.LoadOrStore(base, true); !done { // once a process: the directory may be large
+		sweepSocketDirs(base, time.Now())
+	}
 	path, err := os.MkdirTemp(base, socketDirPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a directory for a plugin's socket: %w; set TMPDIR to a writable directory of at most %d characters", err, socketBaseBytesMax)

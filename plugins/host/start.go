@@ -43,7 +43,7 @@ type Spec struct {
 	// Path is the executable; Args its arguments. For what is built in: the running executable and its hidden verb.
 	Path string
 	Args []string
-	// SHA256 pins the file, in hexadecimal; "" does not. A name that Discover found has it from its SHA256SUMS file.
+	// SHA256 pins the file, in hexadecimal; "" does not. Found.SHA256 has it from a SumsFile.
 	SHA256 string
 	// Env is added to the allowed part of the harness's environment.
 	Env []string
