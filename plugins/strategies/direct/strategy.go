@@ -52,9 +52,7 @@ func open(env *sdk.Env) (sdk.Strategy, error) {
 		return nil, err
 	}
 	s := &strategy{dev: env.Device, many: len(env.Streams) > 1, blocks: make([]block, 1, 1024)}
-	if env.Device.Info().StreamEvents {
-		s.streams, _ = env.Device.(backends.Streams)
-	}
+	s.streams, _ = backends.As[backends.Streams](env.Device)
 	return s, nil
 }
 

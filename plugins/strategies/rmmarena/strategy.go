@@ -65,9 +65,7 @@ func open(env *sdk.Env) (sdk.Strategy, error) {
 	if s.bytes < minSuperblockBytes {
 		return nil, fmt.Errorf("%s: the arena of %d bytes is smaller than a superblock of %d bytes; give a larger capacity or fraction", Name, s.bytes, minSuperblockBytes)
 	}
-	if env.Device.Info().StreamEvents {
-		s.streams, _ = backends.As[backends.Streams](env.Device)
-	}
+	s.streams, _ = backends.As[backends.Streams](env.Device)
 	var st trace.CallStatus
 	if s.addr, st = s.dev.Malloc(s.bytes); st != trace.CallOK {
 		return nil, fmt.Errorf("%s: arena of %d bytes: %w", Name, s.bytes, st.Err())

@@ -46,10 +46,7 @@ type queued struct {
 }
 
 func (d *deferral) init(env *sdk.Env) {
-	d.dev, _ = env.Device.(backends.Streams)
-	if d.dev != nil && !env.Device.Info().StreamEvents {
-		d.dev = nil
-	}
+	d.dev, _ = backends.As[backends.Streams](env.Device)
 	d.many = d.dev != nil && len(env.Streams) > 1
 	d.active = d.many
 	d.uses = make([]use, 1)

@@ -38,9 +38,6 @@ func NewPool(env *sdk.Env, initialBytes, maximumBytes uint64) (*Pool, error) {
 }
 
 func streamsOf(dev backends.Device) backends.Streams {
-	if !dev.Info().StreamEvents {
-		return nil
-	}
 	s, _ := backends.As[backends.Streams](dev)
 	return s
 }
