@@ -167,6 +167,9 @@ func (d *Device) Free(addr uint64) trace.CallStatus {
 	if !ok {
 		return trace.CallInvalidValue
 	}
+	if d.adopted.Len() > 0 {
+		d.adopted.Delete(addr)
+	}
 	if d.cfg.ExactCharge { // the budget has no tokens: it is what was not charged
 		size -= uint64(token) * PackedBytes
 	}
@@ -194,6 +197,7 @@ func (d *Device) Adopt(addr, size uint64) trace.CallStatus {
 		return trace.CallOutOfMemory
 	}
 	space.SetUser(addr, token)
+	d.adopted.Put(addr, 1)
 	return trace.CallOK
 }
 
@@ -265,6 +269,7 @@ type virtual struct {
 	mapped   addrmap.Map // first address of a mapping -> index in mappings
 	mappings []mapping   // [0] unused
 	freeMaps []uint32
+	adopted  addrmap.Map // addresses that Adopt has taken, until they are given back
 }
 
 type reservation struct {

@@ -21,6 +21,7 @@ func (v *virtual) reset() {
 	v.ranges = v.ranges[:0]
 	v.phys, v.freePhys = v.phys[:0], v.freePhys[:0]
 	v.mapped.Reset()
+	v.adopted.Reset()
 	v.mappings, v.freeMaps = v.mappings[:1], v.freeMaps[:0]
 }
 
@@ -193,18 +194,22 @@ func (d *Device) Unmap(addr, size uint64) trace.CallStatus {
 
 // unmapAdopted gives back adopted ranges that fill [addr, addr+size) exactly.
 func (d *Device) unmapAdopted(addr, size uint64) trace.CallStatus {
-	if addr < VirtualBase || size == 0 {
+	if size == 0 {
 		return trace.CallInvalidValue
 	}
+	space := d.mallocs
+	if addr >= VirtualBase {
+		space = d.space
+	}
 	for at, left := addr, size; left > 0; {
-		n, ok := d.space.Size(at)
-		if !ok || n > left {
+		n, ok := space.Size(at)
+		if !ok || n > left || d.adopted.Get(at) == 0 {
 			return trace.CallInvalidValue
 		}
 		at, left = at+n, left-n
 	}
 	for at, left := addr, size; left > 0; {
-		n, _ := d.space.Size(at)
+		n, _ := space.Size(at)
 		d.Free(at)
 		at, left = at+n, left-n
 	}
