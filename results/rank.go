@@ -275,17 +275,19 @@ func trialWarnings(k *contest) []string {
 	return out
 }
 
-// noiseFloor is the difference between two measurements of one case: the largest of |median A − median B| and half the
-// spread of their intervals, so that a lucky pair does not promise too much.
+// noisyControl is the A/A difference from which on a ranking by latency says little.
+const noisyControl = 0.25
+
+// noiseFloor notes what two measurements of one case differ by.
 func noiseFloor(t *TraceRanking, k *contest) {
-	a, b := latencyOf(k.deviceTrials), latencyOf(k.controlTrials)
-	if a.Missing != "" || b.Missing != "" || a.Value <= 0 {
+	a, b := latencies(k.deviceTrials), latencies(k.controlTrials)
+	rel := stats.NoiseFloor(a, b, confidence)
+	if math.IsNaN(rel) {
 		return
 	}
-	floor := math.Max(math.Abs(a.Value-b.Value), math.Max(a.High-a.Low, b.High-b.Low)/2)
-	rel := floor / a.Value
+	floor := rel * stats.Median(a)
 	t.NoiseFloorNs, t.NoiseFloorRelative = &floor, &rel
-	if rel > 0.25 {
+	if rel > noisyControl {
 		t.Warnings = append(t.Warnings, fmt.Sprintf("the A/A control differs by %.0f %%: the machine is too noisy to tell latencies apart that lie closer; run on a quiet machine or with more --trials", 100*rel))
 	}
 }
