@@ -41,4 +41,8 @@ func TestNodesRunOut(t *testing.T) {
 	}
 }
 
+func TestInvariantsGrow(t *testing.T) {
+	goldentest.InvariantsBetween(t, Description(), `{"grow": true, "segment_bytes": 3000000}`, 8192, 65536)
+}
+
 func BenchmarkReplay(b *testing.B) { goldentest.BenchAll(b, Description(), "") }

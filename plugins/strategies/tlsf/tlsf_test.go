@@ -40,6 +40,10 @@ func TestLists(t *testing.T) {
 	}
 }
 
+func TestInvariantsGrow(t *testing.T) {
+	goldentest.InvariantsBetween(t, Description(), `{"grow": true, "segment_bytes": 3000000}`, 8192, 65536)
+}
+
 func BenchmarkReplay(b *testing.B) {
 	for _, mode := range []string{"default", "min-memory", "min-time", "min-offset"} {
 		b.Run(mode, func(b *testing.B) { goldentest.BenchAll(b, Description(), `{"mode": "`+mode+`"}`) })

@@ -2,10 +2,10 @@ package goldentest
 
 import (
 	"bufio"
-	"bytes"
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,7 +42,11 @@ func (l *line) of(op *Op) bool {
 func Run(t *testing.T, desc sdk.Description) {
 	for _, path := range testflags.GoldenFiles(t, SharedDir, Of(desc.Name)) {
 		name := strings.TrimSuffix(filepath.Base(path), suffix)
-		t.Run(name, func(t *testing.T) { check(t, desc, path) })
+		t.Run(name, func(t *testing.T) {
+			if err := Compare(desc, path); err != nil {
+				t.Fatalf("%s: %v", path, err)
+			}
+		})
 	}
 }
 
@@ -55,52 +59,62 @@ func ScriptOf(dir, traceName string) (*Script, error) {
 	return LoadScript(path)
 }
 
-func check(t *testing.T, desc sdk.Description, path string) {
+// Compare replays the script of the recording at path with the strategy, set up as the recording's peer, and returns the first
+// difference, with its line; nil when there is none and the strategy gives everything back.
+func Compare(desc sdk.Description, path string) error {
 	peerName, traceName, _ := SplitName(filepath.Base(path))
 	script, err := ScriptOf(filepath.Dir(path), traceName)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	p, err := NewPlayer(desc, Peers[peerName], script)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	defer f.Close()
 	z, err := gzip.NewReader(f)
 	if err != nil {
-		t.Fatalf("%s: %v", path, err)
+		return err
 	}
-	lines := bufio.NewScanner(z)
+	if err := p.compare(script, z); err != nil {
+		return err
+	}
+	if err := p.Strategy.Close(); err != nil {
+		return fmt.Errorf("close: %w", err)
+	}
+	if free, total := p.Device.MemInfo(); free != total {
+		return fmt.Errorf("after close the device has %d of %d bytes free", free, total)
+	}
+	return nil
+}
+
+// compare executes the script and compares each outcome with its line.
+func (p *Player) compare(script *Script, outcomes io.Reader) error {
+	lines := bufio.NewScanner(outcomes)
 	n := 0
 	for ; lines.Scan(); n++ {
 		if n >= len(script.Ops) {
-			t.Fatalf("%s: line %d: the script has only %d operations", path, n+1, len(script.Ops))
+			return fmt.Errorf("line %d: the script has only %d operations", n+1, len(script.Ops))
 		}
 		var want line
-		dec := json.NewDecoder(bytes.NewReader(lines.Bytes()))
-		if err := dec.Decode(&want); err != nil {
-			t.Fatalf("%s: line %d: %v", path, n+1, err)
+		if err := json.Unmarshal(lines.Bytes(), &want); err != nil {
+			return fmt.Errorf("line %d: %w", n+1, err)
 		}
 		if err := step(p, &script.Ops[n], &want); err != nil {
-			t.Fatalf("%s: line %d: %v", path, n+1, err)
+			return fmt.Errorf("line %d: %w", n+1, err)
 		}
 	}
 	if err := lines.Err(); err != nil {
-		t.Fatal(err)
+		return err
 	}
 	if n == 0 || n != len(script.Ops) {
-		t.Fatalf("%s: %d recorded lines for %d operations", path, n, len(script.Ops))
+		return fmt.Errorf("%d recorded lines for %d operations", n, len(script.Ops))
 	}
-	if err := p.Strategy.Close(); err != nil {
-		t.Fatalf("close: %v", err)
-	}
-	if free, total := p.Device.MemInfo(); free != total {
-		t.Fatalf("after close the device has %d of %d bytes free", free, total)
-	}
+	return nil
 }
 
 // step executes op and compares the outcome with the recorded one.
