@@ -23,7 +23,8 @@ func (k SegmentEventKind) String() string {
 
 // SegmentEvent is what a recording saw between a strategy and its device: 32 bytes, little endian. Like the Recorded
 // column it is never shown to a strategy: the recorded backend answers device calls with its addresses, and tests compare
-// a strategy's calls with it. Trace.SegmentEvents keeps them in the order of the recording; Event never decreases.
+// a strategy's calls with it. Trace.SegmentEvents keeps them in the order of the recording; Event never decreases. When the
+// events of one allocation begin with memory given back, the device had refused that allocation's first request.
 type SegmentEvent struct {
 	Event  uint64           // bytes 0–7: index of the trace event during which it happened; len(Events) = after the last one
 	Addr   uint64           // bytes 8–15: first byte

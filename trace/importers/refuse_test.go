@@ -76,6 +76,7 @@ func TestRefusals(t *testing.T) {
 		{"executes", "cos\nsystem\n(S'true'\ntR.", "byte 0: GLOBAL: refused: it would import or run code; a memory snapshot holds plain data only"},
 		{"cut off", whole[:len(whole)-9], "byte 160: SHORT_BINUNICODE: file ends early at byte 176"},
 		{"not a snapshot", pickled(t, d("weights", l())), `not a memory snapshot: neither "segments" nor "device_traces" in it`},
+		{"a profiler's trace", `{"traceEvents": []}`, "a Chrome trace of torch.profiler, not a memory snapshot: make one with torch.cuda.memory._dump_snapshot"},
 		{"a number", pickled(t, 7), "not a memory snapshot: the file holds an int"},
 		{"a JSON number", "{\"a\": 7}", `not a memory snapshot: neither "segments" nor "device_traces" in it`},
 		{"segments of another kind", pickled(t, d("segments", 1)), "segments: an int, not a list"},

@@ -53,6 +53,9 @@ func readSnapshot(r io.Reader, format Format, limits pickle.Limits) (*snapshot, 
 	default:
 		return nil, fmt.Errorf("not a memory snapshot: the file holds %s", k.A())
 	}
+	if _, chrome := h.Lookup(top, "traceEvents"); chrome && !haveSegs && !haveTraces {
+		return nil, errors.New("a Chrome trace of torch.profiler, not a memory snapshot: make one with torch.cuda.memory._dump_snapshot")
+	}
 	if !haveSegs && !haveTraces {
 		return nil, errors.New(`not a memory snapshot: neither "segments" nor "device_traces" in it`)
 	}

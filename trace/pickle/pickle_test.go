@@ -114,18 +114,22 @@ func TestWriterAgainstPython(t *testing.T) {
 	if err != nil {
 		t.Skip("no python3 here; the other tests do not need it")
 	}
+	var buf bytes.Buffer
 	for protocol := range 6 {
-		var buf bytes.Buffer
-		if err := pickletest.Write(&buf, l(int64(1)<<46, -129, 0.5, "a\nπ😀\\", pickletest.Tuple{1, 2, 3, 4}, d("k", true), nil), protocol, pickletest.CPython); err != nil {
+		v := l(protocol, int64(1)<<46, -129, 0.5, "a\nπ😀\\", pickletest.Tuple{1, 2, 3, 4}, d("k", true), nil)
+		if err := pickletest.Write(&buf, v, protocol, pickletest.CPython); err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.Command(python, "-c", "import pickle,sys; print(ascii(pickle.load(sys.stdin.buffer)))")
-		cmd.Stdin = &buf
-		out, err := cmd.CombinedOutput()
-		want := `[70368744177664, -129, 0.5, 'a\n\u03c0\U0001f600\\', (1, 2, 3, 4), {'k': True}, None]` + "\n"
-		if err != nil || string(out) != want {
-			t.Errorf("protocol %d: %v\n got %s\nwant %s", protocol, err, out, want)
-		}
+	}
+	cmd := exec.Command(python, "-c", "import pickle,sys\nfor i in range(6): print(ascii(pickle.load(sys.stdin.buffer)))")
+	cmd.Stdin = &buf
+	out, err := cmd.CombinedOutput()
+	want := ""
+	for protocol := range 6 {
+		want += fmt.Sprintf(`[%d, 70368744177664, -129, 0.5, 'a\n\u03c0\U0001f600\\', (1, 2, 3, 4), {'k': True}, None]`+"\n", protocol)
+	}
+	if err != nil || string(out) != want {
+		t.Errorf("%v\n got %s\nwant %s", err, out, want)
 	}
 }
 
