@@ -20,6 +20,8 @@
 //     no graph whose nodes could prove a block free during capture. graph_capture_record_stream_reuse has no effect, as it
 //     has none in the original outside a capture.
 //   - throw_on_cudamalloc_oom of 2.14 only counts what it refuses (num_oom_rejections); its source was not seen.
+//   - A start state says which ranges of an expandable segment are mapped, not where its reservation begins and ends: it is taken to begin
+//     with the lowest range. Where a device cannot map behind such ranges, growth takes a new reservation.
 //   - Released private pools are emptied in the order of their ids, the original's order is that of a hash table.
 //
 // Not there, because no trace can ask for it: overflow pools (setUseOnOOM), pools that never split, custom allocators,
