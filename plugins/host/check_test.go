@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -179,6 +180,9 @@ func TestConformanceTracesCoverTheLanguage(t *testing.T) {
 			kinds[e.Kind] = true
 		}
 	}
+	if !slices.ContainsFunc(all, func(c conformanceTrace) bool { return c.name == recordingTrace && len(c.trace.Recorded) > 0 }) {
+		t.Error("no trace has recorded addresses")
+	}
 	for _, k := range []trace.Kind{trace.KindAlloc, trace.KindFree, trace.KindRealloc, trace.KindUse, trace.KindWait, trace.KindComplete,
 		trace.KindSync, trace.KindTrim, trace.KindMark, trace.KindPoolBegin, trace.KindPoolEnd, trace.KindPoolRelease, trace.KindEvents,
 		trace.KindStreamDestroy, trace.KindDefragment, trace.KindTouch, trace.KindPrefetch} {
@@ -208,6 +212,19 @@ func TestCheckOfGoodPlugins(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("no line %q in\n%s", want, text)
 		}
+	}
+}
+
+func TestCheckOfOneStrategy(t *testing.T) {
+	path, o := checkOptions("sdk", "firstfit", "schema")
+	o.Strategy = "first-fit"
+	r, text := check(t, path, o)
+	if !r.OK() || strings.Contains(text, "strategy schema") || strings.Contains(text, "backend ideal") || !strings.Contains(text, "first-fit: replays recording") {
+		t.Errorf("got\n%s", text)
+	}
+	o.Strategy = "none"
+	if r, text := check(t, path, o); r.OK() || !strings.Contains(text, `✗ describes itself: it has no strategy "none"`) {
+		t.Errorf("got\n%s", text)
 	}
 }
 

@@ -16,6 +16,9 @@ import (
 //go:embed conformance/*.trace
 var conformanceFiles embed.FS
 
+// recordingTrace is the one with recorded addresses, for backends that answer from a recording.
+const recordingTrace = "recording"
+
 // conformanceTrace is one of them.
 type conformanceTrace struct {
 	name  string
