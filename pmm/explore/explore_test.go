@@ -34,7 +34,7 @@ func TestDepthFive(t *testing.T) {
 	o := explore.DefaultOptions()
 	o.DepthMax = 5
 	r := run(t, o)
-	if want := "10119 states, 86579 transitions, depth 5, no violation"; r.Statement() != want {
+	if want := "10150 states, 90967 transitions, depth 5, no violation"; r.Statement() != want {
 		t.Errorf("got %q, want %q", r.Statement(), want)
 	}
 	if r.Interleaved == 0 {

@@ -23,6 +23,7 @@ const (
 	opEvictRoot  // a: root
 	opEvictRange // a: first, b: last
 	opRMAlloc    // a: log2 of the page, b: evict
+	opRMRange    // a: how many roots
 	opRMFree     // a: root
 	opRelease
 	opComplete
@@ -50,7 +51,7 @@ func (o op) evicts() bool {
 	switch o.kind {
 	case opAlloc:
 		return o.b&1 == 1
-	case opEvict, opEvictRoot, opEvictRange:
+	case opEvict, opEvictRoot, opEvictRange, opRMRange:
 		return true
 	case opRMAlloc:
 		return o.b == 1
@@ -112,6 +113,9 @@ func (e *explorer) enumerate(m *pmm.Model, refusing uint64, ops []op) []op {
 	}
 	add(opEvict, 0, 0, 0)
 	add(opRMAlloc, 0, 21, 1)
+	if e.cfg.Roots > 1 {
+		add(opRMRange, 0, 2, 0)
+	}
 	add(opRelease, 0, 0, 0)
 	if e.work {
 		add(opComplete, 0, 0, 0)
@@ -241,6 +245,9 @@ func (e *explorer) applyRest(m *pmm.Model, o op) pmm.Status {
 		var s pmm.Status
 		e.pages, s = m.RMAlloc(e.pages[:0], 1, 1<<o.a, o.b == 1)
 		return s
+	case opRMRange:
+		_, s := m.RMAllocRange(int(o.a), true)
+		return s
 	case opRMFree:
 		free, _, _ := m.Frames().RootState(int(o.a))
 		e.pages = e.pages[:0]
@@ -302,6 +309,8 @@ func (e *explorer) describe(m *pmm.Model, o op) string {
 		return fmt.Sprintf("evict range of roots %d to %d", o.a, o.b)
 	case opRMAlloc:
 		return fmt.Sprintf("resource manager allocates a page of %d KiB, evict %d", 1<<o.a>>10, o.b)
+	case opRMRange:
+		return fmt.Sprintf("resource manager allocates %d contiguous roots, evicting", o.a)
 	case opRefuse:
 		return fmt.Sprintf("owner %d refuses its next eviction", o.b)
 	case opInjectMetadata:
@@ -312,7 +321,7 @@ func (e *explorer) describe(m *pmm.Model, o op) string {
 
 var kindNames = [...]string{
 	"alloc", "free", "free with work pending", "unpin", "split", "merge", "mark", "lazy free", "flush the lazy queue", "evict",
-	"evict", "evict range", "resource manager allocates", "resource manager frees", "hand back free roots", "complete all work",
+	"evict", "evict range", "resource manager allocates", "resource manager allocates a range", "resource manager frees", "hand back free roots", "complete all work",
 	"inject a split error into", "the next eviction for PMA fails", "PMA refuses the next pin", "metadata allocation fails",
 	"owner refuses",
 }

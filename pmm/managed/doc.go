@@ -26,7 +26,6 @@
 //
 // # Not modelled
 //
-// Several GPUs, read duplication, access counters, HMM, and the adaptive lapse of the thrashing detector (votes that move
-// the 500 us between 5 us and 500 ms). An evicted page is not mapped remotely: the driver does that for processors with the
-// accessed-by advice only, which is not modelled.
+// Several GPUs, read duplication, access counters, HMM, preferred locations, and the adaptive lapse of the thrashing detector (votes that move
+// the 500 us between 5 us and 500 ms).
 package managed

@@ -336,3 +336,31 @@ func TestHostChunks(t *testing.T) {
 		t.Errorf("%d bytes left after the last child", h.UsedBytes())
 	}
 }
+
+// TestAccessedBy: an evicted block with the advice is reached on the host without faults; explicit prefetch brings it back,
+// and without the advice it faults.
+func TestAccessedBy(t *testing.T) {
+	s := space(t, 1, managed.DefaultOptions())
+	a, b := alloc(t, s, 2*mib), alloc(t, s, 2*mib)
+	touch(t, a, 0, 2*mib, managed.Device)
+	if err := a.AdviseAccessedBy(true); err != nil {
+		t.Fatal(err)
+	}
+	touch(t, b, 0, 2*mib, managed.Device)
+	st := s.Stats()
+	touch(t, a, 0, 2*mib, managed.Device)
+	if got := s.Stats(); got.Faults != st.Faults || got.RemoteAccesses != st.RemoteAccesses+512 || b.ResidentBytes() != 2*mib {
+		t.Errorf("%+v", got)
+	}
+	if err := s.Check(); err != nil {
+		t.Error(err)
+	}
+	if err := a.AdviseAccessedBy(false); err != nil {
+		t.Fatal(err)
+	}
+	touch(t, a, 0, 1, managed.Device)
+	if got := s.Stats(); got.Faults != st.Faults+1 || a.ResidentBytes() == 0 {
+		t.Errorf("%+v", got)
+	}
+	healthy(t, s)
+}

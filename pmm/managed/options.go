@@ -87,6 +87,9 @@ type Options struct {
 	Seed      uint64
 	Prefetch  Prefetch
 	Thrashing Thrashing
+	// MapRemoteOnEviction (uvm_perf_map_remote_on_eviction): evicted pages of ranges with the accessed-by advice stay mapped
+	// on the device, which reaches them on the host without a fault.
+	MapRemoteOnEviction bool
 	// BatchFaults (uvm_perf_fault_batch_count) is the most faults serviced at once.
 	BatchFaults int
 }
@@ -98,7 +101,8 @@ func DefaultOptions() Options {
 		Thrashing: Thrashing{
 			Enable: true, Threshold: 3, PinThreshold: 10, LapseNs: 500_000, NapLapses: 1, EpochLapses: 2000, PinLapses: 300, MaxResets: 4,
 		},
-		BatchFaults: 256,
+		MapRemoteOnEviction: true,
+		BatchFaults:         256,
 	}
 }
 

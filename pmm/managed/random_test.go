@@ -49,9 +49,11 @@ func TestRandom(t *testing.T) {
 			length := rapid.Uint64Range(1, r.Bytes()-offset).Draw(t, "length")
 			by := managed.Processor(rapid.IntRange(0, 1).Draw(t, "by"))
 			var err error
-			switch rapid.IntRange(0, 6).Draw(t, "what") {
+			switch rapid.IntRange(0, 9).Draw(t, "what") {
 			case 0:
 				err = r.Prefetch(offset, length, by)
+			case 7:
+				err = r.AdviseAccessedBy(by == managed.Device)
 			case 1:
 				err = r.Discard(offset, length)
 			case 2:

@@ -32,6 +32,8 @@ type block struct {
 	chunks []pmm.Chunk
 	slots  []slot
 	thrash *thrash
+	// accessedBy: the device asked to keep mappings to the block wherever it lives.
+	accessedBy bool
 }
 
 // slot is a piece of a block that one chunk backs.

@@ -40,7 +40,7 @@ func (s *Space) touchDevice(id pmm.Block, lo, hi int) error {
 		if b.device.has(p) {
 			continue
 		}
-		if b.remote.has(p) && b.thrash.pinned(p, s.m.NowNs()) {
+		if b.remote.has(p) && (b.accessedBy || b.thrash.pinned(p, s.m.NowNs())) {
 			s.stats.RemoteAccesses++
 			s.m.AdvanceNs(s.costs.RemoteAccessNs.Value)
 			continue
@@ -268,6 +268,22 @@ func (r *Range) Prefetch(offset, length uint64, to Processor) error {
 	})
 }
 
+// AdviseAccessedBy gives or takes the advice that the device will access the range (cudaMemAdviseSetAccessedBy): pages of it
+// that are evicted stay mapped there.
+func (r *Range) AdviseAccessedBy(on bool) error {
+	if err := r.span(0, r.bytes); err != nil {
+		return err
+	}
+	return r.eachBlock(0, r.bytes, func(id pmm.Block, _, _ int) error {
+		b := &r.s.blocks[id]
+		b.accessedBy = on
+		if !on {
+			b.remote = pageSet{}
+		}
+		return nil
+	})
+}
+
 // Discard says that the contents of part of a range are not needed (UvmDiscard): the pages are nowhere afterwards. The
 // memory behind a whole block stays with it, but goes before used memory when something is evicted.
 func (r *Range) Discard(offset, length uint64) error {
@@ -280,7 +296,7 @@ func (r *Range) Discard(offset, length uint64) error {
 		set.addRange(lo, hi)
 		b := &s.blocks[id]
 		had := !b.device.empty()
-		b.device, b.host = b.device.without(set), b.host.without(set)
+		b.device, b.host, b.remote = b.device.without(set), b.host.without(set), b.remote.without(set)
 		if had && b.device.empty() {
 			s.mark(b, pmm.Discarded)
 		}
@@ -313,5 +329,9 @@ func (s *Space) EvictBlock(m *pmm.Model, id pmm.Block, root int) pmm.Status {
 	s.stats.Evictions++
 	s.stats.EvictedBytes += uint64(gone.count()) * PageBytes
 	s.toHost(b, gone, s.costs.MigrateToHostBytesPerSec)
+	if b.accessedBy && s.opts.MapRemoteOnEviction {
+		b.remote = b.remote.or(gone)
+		s.m.AdvanceNs(int64(gone.count()) * s.costs.MapPageNs.Value)
+	}
 	return pmm.OK
 }
