@@ -64,6 +64,8 @@ func FuzzOperations(f *testing.F) {
 func FuzzDetectAndImport(f *testing.F) {
 	f.Add([]byte("\x80\x04}."))
 	f.Add([]byte("# gpubench trace 1\nh1 = alloc 1\n"))
+	f.Add([]byte("(Vdevice_traces\n((}Vaction\np1\nValloc\nsVframes\np2\n(lp3\nVaddr\nI1\nssp4\ng4\nllVsegments\n(ld."))
+	f.Add([]byte(`{"device_traces":[[{"action":"alloc","addr":1,"size":2,"frames":[{"name":"f","filename":"x.py","line":3}]}]],"segments":[]}`))
 	f.Fuzz(func(t *testing.T, in []byte) { check(t, in, "") })
 }
 

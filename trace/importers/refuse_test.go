@@ -209,3 +209,41 @@ type fataler interface {
 	Helper()
 	Fatal(args ...any)
 }
+
+// TestSharedTrace: one list of entries may stand for two devices; an entry may be listed twice.
+func TestSharedTrace(t *testing.T) {
+	e := d("action", "alloc", "addr", 4096, "size", 1000, "stream", 0, "frames", l(d("name", strings.Repeat("template", 40), "filename", "??", "line", 0)))
+	list := l(e, d("action", "free_requested", "addr", 4096, "size", 1000, "stream", 0), d("action", "free_completed", "addr", 4096, "size", 1000, "stream", 0), e)
+	for _, key := range []string{"device_traces", "elsewhere"} {
+		top := d(key, l(list, list))
+		if key != "device_traces" { // the same lists, first met where they are not streamed
+			top = d(key, l(list, list), "device_traces", l(list, list))
+		}
+		res, err := importers.Import(strings.NewReader(pickled(t, top)), importers.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(res.Devices) != 2 {
+			t.Fatalf("%s: %d devices", key, len(res.Devices))
+		}
+		for _, im := range res.Devices {
+			if im.Facts.Allocs != 2 || im.Facts.Frees != 1 || len(im.Trace.Events) != 3 || len(im.Trace.Strings) != 2 {
+				t.Errorf("%s: %+v, strings %q", key, im.Facts, im.Trace.Strings)
+			}
+		}
+	}
+}
+
+// TestLongLines: a line may be longer than the read buffer, but not without end.
+func TestLongLines(t *testing.T) {
+	head := "Event Type,Device ID,Address,Stream,Size (bytes),Free Memory,Total Memory,Current Allocs,Start,End,Elapsed,Location\n"
+	row := "Alloc,0,0x10,0,512,1,2,1,0.5,0.6,0.1,"
+	res, err := importers.Import(strings.NewReader(head+row+strings.Repeat("x", 200_000)+"\n"+row+"y\n"), importers.Options{})
+	if err != nil || res.Devices[0].Facts.Allocs != 2 {
+		t.Errorf("%v %v", res, err)
+	}
+	_, err = importers.Import(strings.NewReader(head+row+strings.Repeat("x", 2_000_000)), importers.Options{})
+	if err == nil || err.Error() != "line 2: longer than 1048576 bytes" {
+		t.Errorf("%v", err)
+	}
+}

@@ -17,8 +17,9 @@ type Heap struct {
 	wide      []wideInt
 	floats    []float64
 
-	held int // values held by containers
-	runs int // streamed lists
+	held int  // values held by containers
+	done bool // reading is over
+	runs int  // streamed lists
 
 	memo       [][]Value
 	memoLen    uint64
@@ -123,8 +124,8 @@ func (h *Heap) drop(n *node) {
 func (h *Heap) release(v Value) {
 	n := h.node(v)
 	switch {
-	case n.flags&flagPinned != 0:
-		return
+	case n.flags&flagPinned != 0 || h.done:
+		return // somebody else refers to it, or nothing will be made any more
 	case n.memo != 0:
 		if n.flags&flagToken == 0 {
 			return // a GET may still come

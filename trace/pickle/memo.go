@@ -65,6 +65,7 @@ func (h *Heap) memoSet(i uint64, v Value) { h.memo[i/memoChunk][i%memoChunk] = v
 
 // forget lets go of what only reading needs.
 func (h *Heap) forget() {
+	h.done = true
 	h.memo, h.sparseMemo, h.memoLen = nil, nil, 0
 	h.spare = [2][]uint32{}
 }

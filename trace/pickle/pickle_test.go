@@ -263,3 +263,50 @@ func TestSinkErrorEndsReading(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// Strings longer than the read buffer, and more memo entries than one byte can number.
+func TestLongAndMany(t *testing.T) {
+	long := strings.Repeat("long ", 30_000)
+	list := l()
+	for i := range 400 {
+		item := d("i", i)
+		list.Items = append(list.Items, item, item)
+	}
+	for _, style := range []pickletest.Style{pickletest.CPython, pickletest.TorchCPP} {
+		for protocol := range 6 {
+			var buf bytes.Buffer
+			if err := pickletest.Write(&buf, d("long", long, "list", list, "big", uint64(math.MaxUint64)), protocol, style); err != nil {
+				t.Fatal(err)
+			}
+			h, v, err := pickle.Read(&buf, pickle.Options{})
+			if err != nil {
+				t.Fatalf("protocol %d, style %d: %v", protocol, style, err)
+			}
+			text, _ := h.Lookup(v, "long")
+			id, isText := h.StringID(text)
+			if s, ok := h.Text(text); !ok || !isText || s != long || h.TextOf(id+1) != long || h.TextOf(0) != "" {
+				t.Errorf("protocol %d, style %d: a string of %d bytes", protocol, style, len(s))
+			}
+			items, _ := h.Lookup(v, "list")
+			if h.Len(items) != 800 || h.Runs() != 0 {
+				t.Fatalf("protocol %d, style %d: %d items", protocol, style, h.Len(items))
+			}
+			for i := range 400 {
+				first, second := h.Item(items, 2*i), h.Item(items, 2*i+1)
+				n, _ := h.Lookup(second, "i")
+				if x, ok := h.Int(n); first != second || !ok || x != int64(i) {
+					t.Errorf("protocol %d, style %d: item %d is %d, shared %t", protocol, style, i, x, first == second)
+				}
+			}
+			big, _ := h.Lookup(v, "big")
+			x, ok := h.Uint(big)
+			f, isNumber := h.Float(big)
+			if _, fits := h.Int(big); fits || !ok || x != math.MaxUint64 || !isNumber || f != math.MaxUint64 {
+				t.Errorf("protocol %d, style %d: big is %d, %g", protocol, style, x, f)
+			}
+			if _, ok := h.Float(text); ok {
+				t.Error("a string is a number")
+			}
+		}
+	}
+}
