@@ -227,7 +227,7 @@ func (p *Plugin) callError(ctx context.Context, call string, deadline time.Durat
 	st, _ := status.FromError(err)
 	if st.Code() == codes.ResourceExhausted && strings.HasPrefix(st.Message(), "grpc: ") { // gRPC's own words
 		return p.fail(&Fault{Kind: ErrProtocol, Plugin: p.name, During: call, Detail: oneLine(st.Message()),
-			Advice: fmt.Sprintf("a message has at most %d MiB: docs/PLUGINS.md, \"Limits\"", wire.MaxMessageBytes>>20), cause: err})
+			Advice: fmt.Sprintf("a message has at most %d MiB: docs/PLUGINS.md, \"Life of a plugin\"", wire.MaxMessageBytes>>20), cause: err})
 	}
 	if kind := answerKind(st.Code(), deadline); kind != nil && p.alive() {
 		return &Answer{Kind: kind, Plugin: p.name, Call: call, Message: oneLine(st.Message())}

@@ -78,8 +78,8 @@ func (f *Fault) Unwrap() error { return f.cause }
 // tellingPrefixes begin the lines that say why a program died: the Go runtime, C++'s terminate, glibc, assert(3), Python.
 var tellingPrefixes = []string{"panic: ", "fatal error: ", "runtime: out of memory", "terminate called", "Assertion ", "MemoryError", "SIGSEGV", "SIGABRT"}
 
-// lastWords picks the line of a standard error that best says what happened: the first of the last crash message, else the
-// last line that is not empty.
+// lastWords picks the line of a standard error that best says what happened: the last one that begins a crash message, else
+// the last one that is not empty.
 func lastWords(tail string) string {
 	lines := strings.Split(tail, "\n")
 	pick := ""

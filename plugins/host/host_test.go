@@ -190,7 +190,12 @@ func TestCannotStart(t *testing.T) {
 	if f := fault(t, err); f.Kind != ErrStart {
 		t.Errorf("got %v", err)
 	}
-	s := spec("fine")
+	s := spec("exit")
+	s.Name = "mine"
+	if _, err = Start(bg, s); err == nil || !strings.HasPrefix(err.Error(), "plugin mine did not start") {
+		t.Errorf("got %v", err)
+	}
+	s = spec("fine")
 	s.Guard = []string{"/nonexistent/gpubench"}
 	if _, err = Start(bg, s); err == nil || !strings.Contains(err.Error(), "cannot start /nonexistent/gpubench") {
 		t.Errorf("got %v", err)

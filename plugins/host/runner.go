@@ -82,7 +82,7 @@ func checkHandshake(line string, readErr error, socketDir string) *badHandshake 
 	const rebuild = "rebuild the plugin against this version of gpubench"
 	switch {
 	case readErr == io.EOF && line == "":
-		return &badHandshake{"it closed its standard output without a handshake", "see docs/PLUGINS.md, \"Handshake\"", true}
+		return &badHandshake{"it closed its standard output without a handshake", "see docs/PLUGINS.md, \"Life of a plugin\"", true}
 	case errors.Is(readErr, bufio.ErrBufferFull):
 		return &badHandshake{fmt.Sprintf("its first line of output has more than %d bytes and is no handshake: %q…", handshakeBytesMax, line[:40]), "a plugin writes nothing to standard output before the handshake", false}
 	}

@@ -40,6 +40,8 @@ const http2WindowBytes = 8 << 20
 
 // Spec says which plugin to start, and how.
 type Spec struct {
+	// Name is what messages call the plugin; "" is the name of the file.
+	Name string
 	// Path is the executable; Args its arguments. For what is built in: the running executable and its hidden verb.
 	Path string
 	Args []string
@@ -103,7 +105,10 @@ func (grpcPlugin) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, c *grpc.Cl
 // Start starts a plugin under its guard, shakes hands and asks it to describe itself. On an error nothing is left behind.
 // The caller calls Stop.
 func Start(ctx context.Context, spec Spec) (*Plugin, error) {
-	p := &Plugin{spec: spec, name: nameOf(spec.Path), said: guard.NewRing(guard.StderrTailBytesMax), stopped: make(chan struct{})}
+	if spec.Name == "" {
+		spec.Name = nameOf(spec.Path)
+	}
+	p := &Plugin{spec: spec, name: spec.Name, said: guard.NewRing(guard.StderrTailBytesMax), stopped: make(chan struct{})}
 	if err := p.spec.prepare(); err != nil {
 		return nil, err
 	}
@@ -144,7 +149,7 @@ func (s *Spec) prepare() error {
 	}
 	abs, err := filepath.Abs(s.Path)
 	if s.Path == "" || err != nil {
-		return &Fault{Kind: ErrStart, Plugin: s.Path, During: "start", Detail: "no executable was named", Advice: "name a plugin or its path"}
+		return &Fault{Kind: ErrStart, Plugin: s.Name, During: "start", Detail: "no executable was named", Advice: "name a plugin or its path"}
 	}
 	s.Path = abs
 	if s.SHA256 == "" {
@@ -152,10 +157,10 @@ func (s *Spec) prepare() error {
 	}
 	got, err := fileSHA256(s.Path)
 	if err != nil {
-		return &Fault{Kind: ErrStart, Plugin: nameOf(s.Path), During: "start", Detail: err.Error(), Advice: "check the path", cause: err}
+		return &Fault{Kind: ErrStart, Plugin: s.Name, During: "start", Detail: err.Error(), Advice: "check the path", cause: err}
 	}
 	if !strings.EqualFold(got, s.SHA256) {
-		return &Fault{Kind: ErrChecksum, Plugin: nameOf(s.Path), During: "start",
+		return &Fault{Kind: ErrChecksum, Plugin: s.Name, During: "start",
 			Detail: fmt.Sprintf("%s has SHA-256 %s, pinned is %s", s.Path, got, strings.ToLower(s.SHA256)),
 			Advice: "if you changed the file on purpose, pin the new sum; if not, do not run it"}
 	}
