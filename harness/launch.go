@@ -205,17 +205,18 @@ func (s *pluginSession) Replay(ctx context.Context, drain func(Window) error) (P
 	return st, err
 }
 
-// Reopen implements Session.
+// Reopen implements Session. A slot serves one opening of a device, so with a remote binding both processes are started anew.
 func (s *pluginSession) Reopen(ctx context.Context, timing Timing, drain func(Window) error) error {
 	if err := s.closeCase(ctx, drain); err != nil {
 		return err
 	}
-	if s.device != nil {
-		if err := s.openDevice(ctx); err != nil {
-			return err
-		}
+	if s.device == nil {
+		return s.open(ctx, timing)
 	}
-	return s.open(ctx, timing)
+	s.Stop()
+	s.strategy, s.device, s.slot, s.slotFile = nil, nil, nil, nil
+	s.spec.Timing = timing
+	return s.start(ctx)
 }
 
 // SetTrace implements Session.

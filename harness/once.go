@@ -61,5 +61,6 @@ func (r *Runner) openOnce(ctx context.Context, c *results.Case, timing Timing) (
 	}
 	x := &trialRun{r: r, c: c, rec: rec, cont: cont, trial: &results.Trial{}}
 	x.warnUnrestored(s.Info())
+	x.warnStreams()
 	return s, x, nil
 }

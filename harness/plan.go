@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/gpubench/gpubench/results"
 	"github.com/gpubench/gpubench/trace"
@@ -37,6 +38,8 @@ type Contender struct {
 	Alignment    uint64 // bytes: every address is a multiple of it
 	CanRestore   bool   // takes over the start state of a trace that begins mid-way
 }
+
+func (c *Contender) promises(word string) bool { return slices.Contains(c.Promises, word) }
 
 // Spec is everything a plan depends on.
 type Spec struct {

@@ -79,6 +79,7 @@ func (x *trialRun) execute(ctx context.Context) (*results.Curves, error) {
 	x.trial.Clock, x.trial.Remote = info.Clock, info.Remote
 	x.trial.Warnings = append(x.trial.Warnings, info.Warnings...)
 	x.warnUnrestored(info)
+	x.warnStreams()
 	report, want, err := x.exactPass(ctx, s, info)
 	if err != nil {
 		return nil, err
@@ -103,6 +104,13 @@ func (x *trialRun) warnUnrestored(info SessionInfo) {
 	}
 }
 
+// warnStreams says when the check of stream safety is not made, because the strategy does not promise it.
+func (x *trialRun) warnStreams() {
+	if n := len(x.rec.Trace.Streams); n > 1 && !x.cont.promises("stream-safe") {
+		x.warn("it does not promise stream safety (O7 is not checked), and the recording uses %d streams", n)
+	}
+}
+
 func (x *trialRun) warn(format string, args ...any) {
 	x.trial.Warnings = append(x.trial.Warnings, fmt.Sprintf(format, args...))
 }
@@ -112,7 +120,7 @@ func (x *trialRun) config(info SessionInfo) ledger.Config {
 	cfg := ledger.Config{
 		Extras: t.Extras, Strings: t.Strings, DeviceTotalBytes: info.Device.TotalBytes, DevicePageBytes: info.Device.PageBytes,
 		AlignmentBytes: x.cont.Alignment, MemInfoExact: info.Device.Deterministic, ModelledTime: info.Device.ModelledTime,
-		TickNs: info.TickNs, ClockCostTicks: uint32(info.Clock.CostNs/info.TickNs + 0.5),
+		Hostages: true, IgnoreStreams: !x.cont.promises("stream-safe"), TickNs: info.TickNs, ClockCostTicks: uint32(info.Clock.CostNs/info.TickNs + 0.5),
 	}
 	if info.Restored {
 		cfg.Start = t.Start
