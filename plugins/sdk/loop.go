@@ -230,7 +230,7 @@ func (r *Runner) checkEvents(end uint64) error {
 func (r *Runner) auxFits(ev *trace.Event) bool {
 	t := r.config.Trace
 	if ev.Flags&trace.FlagExtra != 0 {
-		if uint64(ev.Aux) >= uint64(len(t.Extras)) {
+		if ev.Kind == trace.KindWait || uint64(ev.Aux) >= uint64(len(t.Extras)) { // the argument of wait is a stream
 			return false
 		}
 		x := &t.Extras[ev.Aux]
