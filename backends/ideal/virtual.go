@@ -16,7 +16,7 @@ func (v *virtual) init() {
 func (v *virtual) reset() {
 	v.space.Reset()
 	for i := range v.ranges {
-		v.spare = append(v.spare, v.ranges[i].pages)
+		v.keep(v.ranges[i].pages)
 	}
 	v.ranges = v.ranges[:0]
 	v.phys, v.freePhys = v.phys[:0], v.freePhys[:0]
@@ -45,6 +45,16 @@ func (d *Device) Reserve(size uint64) (uint64, trace.CallStatus) {
 	return addr, trace.CallOK
 }
 
+// maxSpareBitmaps bounds the bitmaps that are kept for reuse.
+const maxSpareBitmaps = 64
+
+// keep keeps a bitmap for reuse.
+func (v *virtual) keep(pages []uint64) {
+	if len(v.spare) < maxSpareBitmaps {
+		v.spare = append(v.spare, pages)
+	}
+}
+
 // bitmap returns a cleared bitmap of n bits, a used one if one is large enough.
 func (v *virtual) bitmap(n uint64) []uint64 {
 	words := int((n + 63) / 64)
@@ -67,7 +77,7 @@ func (d *Device) Unreserve(addr, size uint64) trace.CallStatus {
 		return trace.CallInvalidValue
 	}
 	d.space.Give(addr)
-	d.spare = append(d.spare, r.pages)
+	d.keep(r.pages)
 	i := sort.Search(len(d.ranges), func(i int) bool { return d.ranges[i].addr >= addr })
 	d.ranges = append(d.ranges[:i], d.ranges[i+1:]...)
 	return trace.CallOK

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gpubench/gpubench/backends"
+	"github.com/gpubench/gpubench/backends/host"
 	"github.com/gpubench/gpubench/backends/ideal"
 	pmmdevice "github.com/gpubench/gpubench/backends/pmm"
 	"github.com/gpubench/gpubench/backends/recorded"
@@ -20,7 +21,7 @@ var modelCapabilities = []sdk.Capability{sdk.CapVirtualMemory, sdk.CapStreams, s
 
 // builtinBackends are the devices that need no hardware.
 func builtinBackends() []sdk.Backend {
-	return []sdk.Backend{idealBackend(), recordedBackend(), pmmBackend()}
+	return []sdk.Backend{idealBackend(), recordedBackend(), pmmBackend(), hostBackend()}
 }
 
 func backendNames() []string {
@@ -59,6 +60,24 @@ func recordedBackend() sdk.Backend {
 				return nil, recorded.ErrNothingRecorded
 			}
 			return recorded.New(t, total)
+		},
+	}
+}
+
+func hostBackend() sdk.Backend {
+	return sdk.Backend{
+		Name: "host", Version: version, Summary: "real host memory by mmap, every page touched: real latencies without a GPU",
+		Options: json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{
+			"lazy":{"type":"boolean","description":"leave pages untouched until the program touches them"}}}`),
+		Capabilities: []sdk.Capability{sdk.CapVirtualMemory, sdk.CapStreams, sdk.CapStreamControl, sdk.CapDeviceReset},
+		Open: func(options json.RawMessage, total uint64, _ *trace.Trace) (backends.Device, error) {
+			var o struct {
+				Lazy bool `json:"lazy"`
+			}
+			if err := sdk.DecodeOptions(options, &o); err != nil {
+				return nil, err
+			}
+			return host.New(host.Config{TotalBytes: total, Lazy: o.Lazy})
 		},
 	}
 }
