@@ -97,7 +97,7 @@ type audit struct {
 const breachesMax = 16
 
 // Audit turns on the recording of transitions and of the invariants that concern the inside of calls: Check then reports
-// those too. It costs about a third of the speed.
+// those too. Every call is slower for it.
 func (m *Model) Audit() {
 	a := &audit{}
 	for _, t := range Transitions {

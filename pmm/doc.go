@@ -38,5 +38,5 @@
 // the list instead.
 //
 // Not modelled: NUMA devices (page reference counts), confidential computing, and the driver's spinning for 30 s in
-// evict-range, which here is three looks. A device of 1 TiB costs 24 MiB for its roots.
+// evict-range, which here is three looks. A device of 1 TiB costs 40 MiB for its roots.
 package pmm

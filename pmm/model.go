@@ -5,7 +5,7 @@ import (
 )
 
 // node is one chunk. Index 0 is no chunk, 1..Roots are the roots in address order, the rest are children, allocated in
-// contiguous families so that the k-th child is first+k. 48 bytes: two thirds of a cache line.
+// contiguous families so that the k-th child is first+k. 48 bytes: three quarters of a cache line.
 type node struct {
 	addr       uint64
 	parent     int32
@@ -50,8 +50,9 @@ type Stats struct {
 }
 
 // Evictor moves the pages of a VA block out of a root. The manager calls it with its mutex dropped, so that other
-// operations may run before it returns; it must end with Model.MarkEvicted for every chunk of the block below the root,
-// or return a status other than OK.
+// operations may run before it returns; it must end with Model.MarkEvicted for every chunk of the block below the root, or
+// return a status other than OK. A chunk that it leaves out makes the manager ask again, until somebody has freed it, as the
+// driver does with a block that dies meanwhile.
 type Evictor interface {
 	EvictBlock(m *Model, b Block, root int) Status
 }

@@ -9,15 +9,15 @@ import (
 // ErrState is the error of a state that does not decode.
 var ErrState = errors.New("pmm: not a state of this configuration")
 
-// blocksMax bounds the owners that AppendState can rename: states with more are for small models only.
-const blocksMax = 64
+// ownersUsual is how many owners AppendState can rename without allocating.
+const ownersUsual = 64
 
 // AppendState appends a canonical encoding of everything that decides what the model will do: trees, lists in order, marks,
 // owners, pending work in order of issue, and armed injections. Two models with the same encoding behave alike for ever. Clocks, counts and
 // sequence numbers are left out, owners are renamed in order of appearance (rename, when not nil, receives the old name of
 // each new one), and a scrub queue must be empty. Meant for small models: it visits every chunk.
 func (m *Model) AppendState(b []byte, rename *[]Block) []byte {
-	var names [blocksMax]Block
+	var names [ownersUsual]Block
 	known := names[:0]
 	for i := range m.cfg.Roots {
 		b = m.appendTree(b, int32(i+1), &known)
@@ -27,7 +27,7 @@ func (m *Model) AppendState(b []byte, rename *[]Block) []byte {
 			continue
 		}
 		for g := range GPUs {
-			b = append(b, m.workRank(i, g))
+			b = binary.AppendUvarint(b, m.workRank(i, g))
 		}
 	}
 	for id := noList + 1; id < listsMax; id++ {
@@ -35,12 +35,15 @@ func (m *Model) AppendState(b []byte, rename *[]Block) []byte {
 		if l.n == 0 {
 			continue
 		}
-		b = append(b, byte(id), byte(l.n))
+		b = binary.AppendUvarint(append(b, byte(id)), uint64(l.n))
 		for n := l.head; n != 0; n = m.nodes[n].next {
 			b = binary.LittleEndian.AppendUint32(b, uint32(m.nodes[n].addr>>minLog2))
 		}
 	}
-	b = append(b, 0, byte(m.inject.pmaEvict), byte(m.inject.pin), byte(m.inject.kmem))
+	b = append(b, 0)
+	for _, n := range [...]int32{m.inject.pmaEvict, m.inject.pin, m.inject.kmem} {
+		b = binary.AppendUvarint(b, uint64(n))
+	}
 	if rename != nil {
 		*rename = append((*rename)[:0], known...)
 	}
@@ -49,18 +52,18 @@ func (m *Model) AppendState(b []byte, rename *[]Block) []byte {
 
 // workRank places a root's pending work on a GPU among that of all roots: 0 is none, 1 the oldest. The order matters, since
 // a wait for one piece finishes all that were issued before.
-func (m *Model) workRank(root, gpu int) byte {
+func (m *Model) workRank(root, gpu int) uint64 {
 	seq := m.trackers[root][gpu]
 	if seq <= m.completed[gpu] {
 		return 0
 	}
-	rank := 1
+	rank := uint64(1)
 	for i := range m.trackers {
 		if s := m.trackers[i][gpu]; s > m.completed[gpu] && s < seq && m.nodes[i+1].state != PMAOwned {
 			rank++
 		}
 	}
-	return byte(min(rank, 255))
+	return rank
 }
 
 // appendTree encodes a chunk in one byte of state and marks, an owner where there is one, and its children.
@@ -82,22 +85,20 @@ func (m *Model) appendTree(b []byte, n int32, known *[]Block) []byte {
 		return b
 	}
 	if c.state == Allocated && c.typ == User {
-		b = append(b, renamed(c.block, known))
+		b = binary.AppendUvarint(b, renamed(c.block, known))
 	}
 	return b
 }
 
 // renamed returns an owner's place in the order of appearance.
-func renamed(block Block, known *[]Block) byte {
+func renamed(block Block, known *[]Block) uint64 {
 	for i, k := range *known {
 		if k == block {
-			return byte(i)
+			return uint64(i)
 		}
 	}
-	if len(*known) < blocksMax {
-		*known = append(*known, block)
-	}
-	return byte(len(*known) - 1)
+	*known = append(*known, block)
+	return uint64(len(*known) - 1)
 }
 
 // LoadState makes m the model that AppendState encoded, with work pending anew where some was. It allocates nothing in the
@@ -113,11 +114,14 @@ func (m *Model) LoadState(b []byte) ([]byte, error) {
 			d.bad = true
 			break
 		}
-		for range d.byte() {
+		for range d.uvarint() {
+			if d.bad {
+				break
+			}
 			m.loadEntry(&d, listID(id))
 		}
 	}
-	m.inject = injections{pmaEvict: int32(d.byte()), pin: int32(d.byte()), kmem: int32(d.byte())}
+	m.inject = injections{pmaEvict: int32(d.uvarint()), pin: int32(d.uvarint()), kmem: int32(d.uvarint())}
 	if d.bad {
 		return nil, fmt.Errorf("%w: %d bytes", ErrState, len(b))
 	}
@@ -134,7 +138,7 @@ func (m *Model) clear() {
 	m.cache = [cacheLevels]int32{}
 	clear(m.trackers)
 	m.pinnedRoots, m.inEviction, m.now = 0, 0, 0
-	m.issued, m.completed = Tracker{256, 256}, Tracker{} // above every rank of pending work
+	m.issued, m.completed = Tracker{RootsMax + 1, RootsMax + 1}, Tracker{} // above every rank of pending work
 	m.stats = Stats{}
 	m.frames.Reset()
 }
@@ -152,6 +156,17 @@ func (d *decoder) byte() byte {
 	}
 	v := d.b[0]
 	d.b = d.b[1:]
+	return v
+}
+
+func (d *decoder) uvarint() uint64 {
+	v, n := binary.Uvarint(d.b)
+	if n <= 0 {
+		d.bad = true
+		d.b = nil
+		return 0
+	}
+	d.b = d.b[n:]
 	return v
 }
 
@@ -175,7 +190,7 @@ func (m *Model) loadRoot(d *decoder, i int) {
 	}
 	m.frames.LoadRoot(i, 0, n.typ == User && m.cfg.Oversubscription)
 	for g := range m.trackers[i] {
-		m.trackers[i][g] = uint64(d.byte())
+		m.trackers[i][g] = min(d.uvarint(), uint64(m.cfg.Roots))
 	}
 	if n.flags&flagInEviction != 0 {
 		m.inEviction++
@@ -196,7 +211,7 @@ func (m *Model) loadTree(d *decoder, n int32) {
 	case c.state == Split:
 		m.loadChildren(d, n)
 	case c.state == Allocated && c.typ == User:
-		c.block = Block(d.byte())
+		c.block = Block(d.uvarint() & 0x7fffffff)
 	case c.state == TempPinned && c.parent == 0:
 		m.pinnedRoots++
 	case c.state == TempPinned:

@@ -126,3 +126,37 @@ func FuzzLoadState(f *testing.F) {
 		m.Check()
 	})
 }
+
+// TestStateLongLists: lists of more than 255 chunks and more than 64 owners survive.
+func TestStateLongLists(t *testing.T) {
+	m := newModel(t, 4)
+	cs := make([]pmm.Chunk, 700)
+	if s := m.Alloc(pmm.User, 4<<10, pmm.None, cs, nil); s != pmm.OK {
+		t.Fatal(s)
+	}
+	for i, c := range cs {
+		if i%16 != 0 {
+			m.FreeChunk(c)
+		} else {
+			m.Unpin(c, pmm.Block(10_000-i), 0)
+		}
+	}
+	for i := range 100 {
+		if _, s := m.AllocUser(4<<10, pmm.None, pmm.Block(20_000+i)); s != pmm.OK {
+			t.Fatal(s)
+		}
+	}
+	if n := m.FreeListLen(pmm.User, 4<<10, false); n < 256 {
+		t.Fatalf("only %d chunks on the list", n)
+	}
+	other := newModel(t, 4)
+	if _, err := other.LoadState(m.AppendState(nil, nil)); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(m.AppendState(nil, nil), other.AppendState(nil, nil)) {
+		t.Error("the loaded model has another state")
+	}
+	if v := other.Check(); len(v) > 0 {
+		t.Error(v[0])
+	}
+}
