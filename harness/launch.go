@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/gpubench/gpubench/plugins/host"
-	"github.com/gpubench/gpubench/plugins/wire"
 	"github.com/gpubench/gpubench/results"
 	"github.com/gpubench/gpubench/trace"
 )
@@ -85,7 +84,8 @@ type pluginSession struct {
 	strategy *host.Plugin
 	device   *host.Plugin // nil when fused
 	slotFile *os.File
-	slot     *wire.Slot
+	slot     *host.Slot
+	watched  chan struct{} // closed when nobody uses slot any more
 	opened   *host.Opened
 	remote   *host.RemoteDevice
 	next     uint64 // the event after the last one replayed
@@ -93,11 +93,11 @@ type pluginSession struct {
 
 func (s *pluginSession) start(ctx context.Context) error {
 	var err error
-	strategy := host.Spec{Window: wire.Geometry{OutcomeCapacity: windowOutcomes, CallCapacity: windowCalls},
-		MemoryLimitBytes: s.spec.MemoryLimitBytes, ProgressDeadline: s.spec.HangTimeout, Stderr: s.launcher.Stderr}
+	strategy := host.Spec{Window: host.Geometry{OutcomeCapacity: windowOutcomes, CallCapacity: windowCalls},
+		MemoryLimitBytes: s.spec.MemoryLimitBytes, ProgressDeadline: s.spec.HangTimeout, Stderr: s.launcher.Stderr, Name: s.spec.Case.Strategy}
 	strategy.Path, strategy.Args, strategy.SHA256 = s.executable(Executable{Path: s.spec.Case.Plugin, SHA256: s.spec.Case.PluginSHA256})
 	if s.spec.Case.Binding == "remote" {
-		if s.slotFile, s.slot, err = wire.CreateSlot(); err != nil {
+		if s.slotFile, s.slot, err = host.CreateSlot(); err != nil {
 			return err
 		}
 		strategy.Files = []*os.File{s.slotFile}
@@ -119,12 +119,19 @@ func (s *pluginSession) executable(e Executable) (path string, args []string, su
 }
 
 func (s *pluginSession) startDevice(ctx context.Context) error {
-	spec := host.Spec{MemoryLimitBytes: s.spec.MemoryLimitBytes, Files: []*os.File{s.slotFile}, Stderr: s.launcher.Stderr}
+	spec := host.Spec{MemoryLimitBytes: s.spec.MemoryLimitBytes, Files: []*os.File{s.slotFile}, Stderr: s.launcher.Stderr,
+		Name: "backend " + s.spec.Case.Backend}
 	spec.Path, spec.Args, spec.SHA256 = s.executable(s.launcher.Backend)
 	var err error
 	if s.device, err = host.Start(ctx, spec); err != nil {
 		return err
 	}
+	s.watched = make(chan struct{})
+	go func(device *host.Plugin, slot *host.Slot) {
+		defer close(s.watched)
+		<-device.Done()
+		slot.Abort() // a strategy that waits for an answer gets "device lost"
+	}(s.device, s.slot)
 	return s.openDevice(ctx)
 }
 
@@ -200,9 +207,26 @@ func (s *pluginSession) Replay(ctx context.Context, drain func(Window) error) (P
 		return drain(Window{First: b.First, Outcomes: b.Outcomes, Calls: b.Calls})
 	})
 	s.next = totals.Executed
+	if derr := s.deviceLost(ctx); derr != nil {
+		err = derr // what the strategy did without its device is not its fault
+	}
 	st.Events, st.GCs = totals.Executed, uint32(min(totals.Collections, math.MaxUint32))
 	st.LoopNs, st.WallNs = float64(totals.LoopTicks)*info.TickNs, float64(totals.DeviceTicks)*info.TickNs
 	return st, err
+}
+
+// deviceLost returns the fault of a device whose process has ended by itself.
+func (s *pluginSession) deviceLost(ctx context.Context) error {
+	if s.device == nil {
+		return nil
+	}
+	select {
+	case <-s.device.Done():
+		_, err := s.device.CloseDevice(ctx)
+		return err
+	default:
+		return nil
+	}
 }
 
 // Reopen implements Session. A slot serves one opening of a device, so with a remote binding both processes are started anew.
@@ -214,7 +238,7 @@ func (s *pluginSession) Reopen(ctx context.Context, timing Timing, drain func(Wi
 		return s.open(ctx, timing)
 	}
 	s.Stop()
-	s.strategy, s.device, s.slot, s.slotFile = nil, nil, nil, nil
+	s.strategy, s.device, s.slot, s.slotFile, s.watched = nil, nil, nil, nil, nil
 	s.spec.Timing = timing
 	return s.start(ctx)
 }
@@ -256,6 +280,9 @@ func (s *pluginSession) Stop() {
 		if p != nil {
 			_ = p.Stop(ctx)
 		}
+	}
+	if s.watched != nil {
+		<-s.watched
 	}
 	if s.slot != nil {
 		_ = s.slot.Close()

@@ -45,7 +45,7 @@ var known = map[string]fact{
 	"state-only-three-pools":    {0, 0, 0, 543, 23.18, 127, 638, 3, 26189234176, 24916034560, true, false},
 }
 
-const textDir = "../testdata/recordings"
+const textDir = "../recordings"
 
 // TestRecordings imports the committed originals, or with -recordings DIR every file below DIR: known ones must have the
 // facts of the table (and give the committed text), others must load or be refused with one clear line.

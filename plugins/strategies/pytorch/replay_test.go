@@ -19,7 +19,7 @@ import (
 )
 
 // recordingsDir holds real recordings in our text form.
-const recordingsDir = "../../../trace/testdata/recordings"
+const recordingsDir = "../../../trace/recordings"
 
 // TestRecordings replays recordings of real programs over the addresses that their driver gave them. Every allocation must
 // come out at its recorded address, and the layout at the end must be the recorded one. The default is our own text form of
