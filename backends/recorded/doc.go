@@ -1,6 +1,6 @@
 // Package recorded is a device that answers with the addresses a recording saw. A strategy that decides like the recorded
-// program asks for the same memory at the same events, gets the same addresses, and so must place every block where the recording has
-// it: that is how a copy of a real allocator is checked against a real recording.
+// program asks for the same memory at the same events, gets the same addresses, and so must place every block where the
+// recording has it: that is how a copy of a real allocator is checked against a real recording.
 //
 // # What it answers
 //
@@ -14,15 +14,15 @@
 //     must lie within what the recording mapped and unmapped, in any pieces.
 //   - Free of what is held gives it back in any order.
 //
-// A recording without segment events (a log of a program that calls the device for every allocation) serves the strategy `direct`: Malloc during
-// event i answers the address recorded for event i.
+// A recording without segment events (a log of a program that calls the device for every allocation) serves the strategy
+// `direct`: Malloc during event i answers the address recorded for event i.
 //
 // # Mismatches
 //
 // Anything else is a Mismatch: the call answers CallInvalidValue (Free and Unmap of what is held still give it back, since a
-// strategy must be able to close), and the mismatch is kept with its event and what the recording has instead. After the last event
-// giving back is closing and no mismatch.
+// strategy must be able to close), and the mismatch is kept with its event and what the recording has instead. After the
+// last event giving back is closing and no mismatch.
 //
-// Structure: a cursor into the segment events, which are in order of their events; for each, the bytes not used up yet. Every call looks at the
-// segment events of one event only, a handful.
+// Structure: a cursor into the segment events, which are in order of their events; for each, the bytes not used up yet.
+// Every call looks at the segment events of one event only, a handful.
 package recorded

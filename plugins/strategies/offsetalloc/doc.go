@@ -1,12 +1,13 @@
-// Package offsetalloc is OffsetAllocator by Sebastian Aaltonen (sebbbi/OffsetAllocator 3610a737, offsetAllocator.cpp), decision for
-// decision, with units of 256 bytes.
+// Package offsetalloc is OffsetAllocator by Sebastian Aaltonen (sebbbi/OffsetAllocator 3610a737, offsetAllocator.cpp),
+// decision for decision, with units of 256 bytes.
 //
 // # Policy
 //
-// Sizes are binned like small floating-point numbers of a 5-bit exponent and a 3-bit mantissa: 256 bins, 8 a doubling. A free node lies
-// in the bin of its size rounded down; a request takes the head of the first non-empty bin from its size rounded up, where every
-// node fits. The low part is used, the whole rest becomes a node. A freed node joins its free neighbours and goes to the head
-// of its bin. The number of nodes is fixed (option max_nodes); when the last one is in use, allocation fails.
+// Sizes are binned like small floating-point numbers of a 5-bit exponent and a 3-bit mantissa: 256 bins, 8 a doubling. A
+// free node lies in the bin of its size rounded down; a request takes the head of the first non-empty bin from its size
+// rounded up, where every node fits. The low part is used, the whole rest becomes a node. A freed node joins its free
+// neighbours and goes to the head of its bin. The number of nodes is fixed (option max_nodes); when the last one is in use,
+// allocation fails.
 //
 // A demanded alignment above 256 bytes, which the original does not know, is met inside a block that is larger by it.
 //

@@ -13,9 +13,9 @@ const (
 	maxClassBytes = 256 << 30
 )
 
-// sizeClass is align_to_size_class: the smallest class of at least size bytes. Classes are 256 to 2048 bytes in steps of 256, then
-// four a doubling up to 256 GiB; but the third class between 32 and 64 KiB is 54 KiB where the pattern has 56. A size
-// above the largest class has the class of the largest number, which nothing can serve.
+// sizeClass is align_to_size_class: the smallest class of at least size bytes. Classes are 256 to 2048 bytes in steps of
+// 256, then four a doubling up to 256 GiB; but the third class between 32 and 64 KiB is 54 KiB where the pattern has 56. A
+// size above the largest class has the class of the largest number, which nothing can serve.
 func sizeClass(size uint64) uint64 {
 	switch {
 	case size <= linearBytes:

@@ -2,9 +2,10 @@
 //
 // # Policy
 //
-// There is a bin for each power of two from 2^min_exponent to 2^max_exponent bytes, a resource of fixed-size blocks (internal/rmm, Fixed) that
-// takes chunks of 128 blocks from the pool, the first when it is made. A request goes to the smallest bin whose blocks are large
-// enough; above the largest bin it goes to the pool (internal/rmm, Pool, as in the strategy rmm-pool). A free finds its bin by the same rule.
+// There is a bin for each power of two from 2^min_exponent to 2^max_exponent bytes, a resource of fixed-size blocks
+// (internal/rmm, Fixed) that takes chunks of 128 blocks from the pool, the first when it is made. A request goes to the
+// smallest bin whose blocks are large enough; above the largest bin it goes to the pool (internal/rmm, Pool, as in the
+// strategy rmm-pool). A free finds its bin by the same rule.
 //
 // # Structure and complexity
 //

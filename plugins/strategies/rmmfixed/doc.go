@@ -2,9 +2,10 @@
 //
 // # Policy
 //
-// Every request up to block_bytes takes one block, the one that was freed longest ago; a larger one is refused. Blocks come in chunks of
-// 128 (blocks_per_chunk), the first when the resource is made, each further one when the lists are empty. One first-in first-out list a
-// stream, by the rules of the stream-ordered base (internal/rmm). Nothing merges, nothing is given back.
+// Every request up to block_bytes takes one block, the one that was freed longest ago; a larger one is refused. Blocks come
+// in chunks of 128 (blocks_per_chunk), the first when the resource is made, each further one when the lists are empty. One
+// first-in first-out list a stream, by the rules of the stream-ordered base (internal/rmm). Nothing merges, nothing is given
+// back.
 //
 // # Structure and complexity
 //

@@ -12,8 +12,8 @@ func TestInvariants(t *testing.T) {
 	goldentest.Invariants(t, Description(), `{"block_bytes": 1000, "blocks_per_chunk": 4}`)
 }
 
-// TestFirstInFirstOut: three blocks of a chunk of four are given in address order; a freed one comes after the fourth; the fifth block
-// of a full chunk comes from a new one; a request above the block size is refused.
+// TestFirstInFirstOut: three blocks of a chunk of four are given in address order; a freed one comes after the fourth; the
+// fifth block of a full chunk comes from a new one; a request above the block size is refused.
 func TestFirstInFirstOut(t *testing.T) {
 	p, err := goldentest.NewPlayer(Description(), goldentest.Peer{Options: `{"block_bytes": 524288, "blocks_per_chunk": 4}`},
 		&goldentest.Script{CapacityBytes: 8 << 20, IDs: 1, Streams: 1})

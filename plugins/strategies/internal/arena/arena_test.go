@@ -78,8 +78,8 @@ func TestArenaTakesTheCapacityOnce(t *testing.T) {
 	r.held(0)
 }
 
-// TestGrow: segments of 4 MiB on a device of 16. A request of 6 gets a segment of its own; when 2 MiB are left a request of 2 gets
-// just that; then the device is full, and an empty segment is given back for a request that needs its memory.
+// TestGrow: segments of 4 MiB on a device of 16. A request of 6 gets a segment of its own; when 2 MiB are left a request of
+// 2 gets just that; then the device is full, and an empty segment is given back for a request that needs its memory.
 func TestGrow(t *testing.T) {
 	r := open(t, 16, 1, arena.Options{Grow: true, SegmentBytes: 4 * mib})
 	r.held(0)

@@ -38,8 +38,8 @@ type Options struct {
 }
 
 // DefaultSegmentBytes is the size of a segment of a growing strategy: 20 pages of 2 MiB are what PyTorch's allocator takes
-// for a middling request (2.11 c10/core/CachingDeviceAllocator.h kLargeBuffer is 20 MiB); 32 MiB is the next power of two, so that it
-// suits the buddy heap.
+// for a middling request (2.11 c10/core/CachingDeviceAllocator.h kLargeBuffer is 20 MiB); 32 MiB is the next power of two,
+// so that it suits the buddy heap.
 const DefaultSegmentBytes = 32 << 20
 
 // Defaults returns the default options.

@@ -1,9 +1,10 @@
 // Package pool is the best-fit core of the pools that grow by segments and keep several free lists: RMM's coalescing pools, with
 // a list for each stream, and TensorFlow's BFC, with one.
 //
-// Structure: the blocks of every segment lie in one blocks.Table, each segment a range of its own, so that blocks never merge across
-// segments even when those touch (RMM's is_head) unless the owner joins the segments. Each free list is a blocks.SizeIndex over all
-// segments; a free block is in exactly one, named by Block.User, and merges only with neighbours of the same list.
+// Structure: the blocks of every segment lie in one blocks.Table, each segment a range of its own, so that blocks never
+// merge across segments even when those touch (RMM's is_head) unless the owner joins the segments. Each free list is a
+// blocks.SizeIndex over all segments; a free block is in exactly one, named by Block.User, and merges only with neighbours
+// of the same list.
 //
 // Complexity: O(log n) for every operation; merging two lists costs that for each block of the smaller-to-be. Nothing allocates
 // in the steady state.
