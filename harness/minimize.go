@@ -182,7 +182,7 @@ func (m *minimizer) build(full *trace.Trace) (*trace.Trace, error) {
 	}
 	out := *full
 	out.Events, out.TimesNs, out.Recorded, out.SegmentEvents = nil, nil, nil, nil
-	out.Meta.Title = "shortest trace that still fails, of " + full.Meta.Title
+	out.Meta.Title = "shortest trace that still fails, of " + m.r.Recordings[m.c.Trace].Name
 	for i := range full.Events {
 		if !in[i] {
 			continue
