@@ -314,9 +314,12 @@ func (p *Plugins) Describe(ctx context.Context, e Executable) (*host.Description
 }
 
 // MakeContender turns what a plugin says of a strategy into an entry of a run.
-func MakeContender(d *host.StrategyDescription, label string, options []byte, e Executable) Contender {
+func MakeContender(of *host.Description, d *host.StrategyDescription, label string, options []byte, e Executable) Contender {
 	c := Contender{Strategy: d.GetName(), Label: label, Version: d.GetVersion(), Options: options, Plugin: e.Path, PluginSHA256: e.SHA256,
 		Promises: d.GetPromises(), Canary: d.GetCanary(), Alignment: d.GetAlignmentBytes()}
+	for _, b := range of.GetBackends() {
+		c.Backends = append(c.Backends, b.GetName())
+	}
 	for _, x := range d.GetDeviations() {
 		c.Deviations = append(c.Deviations, results.Deviation{ID: x.GetId(), Text: x.GetText(), Section: x.GetSection()})
 	}

@@ -35,8 +35,9 @@ type Contender struct {
 	Promises     []string
 	Deviations   []results.Deviation
 	Canary       bool
-	Alignment    uint64 // bytes: every address is a multiple of it
-	CanRestore   bool   // takes over the start state of a trace that begins mid-way
+	Alignment    uint64   // bytes: every address is a multiple of it
+	CanRestore   bool     // takes over the start state of a trace that begins mid-way
+	Backends     []string // what its executable serves itself: any other backend needs a second process
 }
 
 func (c *Contender) promises(word string) bool { return slices.Contains(c.Promises, word) }
@@ -102,7 +103,7 @@ const exactTrials = 2
 
 func makeCase(s *Spec, ti int, c *Contender) results.Case {
 	binding := "fused"
-	if s.Remote {
+	if s.Remote || !slices.Contains(c.Backends, s.Backend) {
 		binding = "remote"
 	}
 	return results.Case{

@@ -13,7 +13,7 @@ func smallSpec() Spec {
 	return Spec{
 		Seed: 1, Trials: 3, Control: true, TightFactor: 1.10, CapacityBytes: 80 << 30, Backend: "pmm",
 		Recordings: []Recording{{Name: "a", LowerBound: 100 << 20}, {Name: "b", LowerBound: 100 << 30}},
-		Contenders: []Contender{{Strategy: "canary-overlap", Label: "canary-overlap", Canary: true}, {Strategy: "tlsf", Label: "tlsf"}},
+		Contenders: []Contender{{Strategy: "canary-overlap", Label: "canary-overlap", Canary: true, Backends: []string{"pmm"}}, {Strategy: "tlsf", Label: "tlsf", Backends: []string{"ideal"}}},
 	}
 }
 
@@ -24,18 +24,18 @@ func TestPlanHoldsEveryCombinationOnce(t *testing.T) {
 	}
 	var lines []string
 	for _, c := range cases {
-		lines = append(lines, fmt.Sprintf("%s trace=%d %s %s %dMiB control=%v", c.ID, c.Trace, c.Label, c.Scope, c.CapacityBytes>>20, c.Control))
+		lines = append(lines, fmt.Sprintf("%s trace=%d %s %s %dMiB control=%v %s", c.ID, c.Trace, c.Label, c.Scope, c.CapacityBytes>>20, c.Control, c.Binding))
 	}
 	// Trace a has a tight capacity of 1.10 × 100 MiB = 110 MiB (55 pages); trace b's 110 GiB exceed the device, so it has none.
-	// The control is the first strategy that is no canary.
-	want := `c000 trace=0 canary-overlap device 81920MiB control=false
-c001 trace=0 canary-overlap tight 110MiB control=false
-c002 trace=0 tlsf device 81920MiB control=false
-c003 trace=0 tlsf tight 110MiB control=false
-c004 trace=0 tlsf device 81920MiB control=true
-c005 trace=1 canary-overlap device 81920MiB control=false
-c006 trace=1 tlsf device 81920MiB control=false
-c007 trace=1 tlsf device 81920MiB control=true`
+	// The control is the first strategy that is no canary. The executable of tlsf does not serve pmm, so it needs two processes.
+	want := `c000 trace=0 canary-overlap device 81920MiB control=false fused
+c001 trace=0 canary-overlap tight 110MiB control=false fused
+c002 trace=0 tlsf device 81920MiB control=false remote
+c003 trace=0 tlsf tight 110MiB control=false remote
+c004 trace=0 tlsf device 81920MiB control=true remote
+c005 trace=1 canary-overlap device 81920MiB control=false fused
+c006 trace=1 tlsf device 81920MiB control=false remote
+c007 trace=1 tlsf device 81920MiB control=true remote`
 	if got := strings.Join(lines, "\n"); got != want {
 		t.Errorf("cases:\n%s\nwant:\n%s", got, want)
 	}

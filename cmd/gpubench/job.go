@@ -207,7 +207,7 @@ func (j *job) cases(run *results.Run, device *configs.Device) error {
 	}
 	run.Cases, run.Order, err = harness.Plan(harness.Spec{
 		Title: s.Title, Seed: s.Seed, Trials: s.Trials, Recordings: j.runner.Recordings, Contenders: j.runner.Contenders,
-		Backend: s.Backend, BackendOptions: raw, CapacityBytes: device.CapacityBytes, TightFactor: factor, Control: s.Control, Remote: s.Remote || j.launcher.Backend.Path != "",
+		Backend: s.Backend, BackendOptions: raw, CapacityBytes: device.CapacityBytes, TightFactor: factor, Control: s.Control, Remote: s.Remote,
 	})
 	return err
 }
@@ -325,7 +325,7 @@ func findContender(ctx context.Context, p *harness.Plugins, spec configs.Strateg
 	}
 	for _, s := range builtin.GetStrategies() {
 		if s.GetName() == spec.Name {
-			return described(s, spec, options, harness.Executable{})
+			return described(builtin, s, spec, options, harness.Executable{})
 		}
 	}
 	found, err := host.Find(host.KindStrategy, spec.Name, host.Places())
@@ -339,16 +339,16 @@ func findContender(ctx context.Context, p *harness.Plugins, spec configs.Strateg
 	}
 	for _, s := range d.GetStrategies() {
 		if s.GetName() == spec.Name || len(d.GetStrategies()) == 1 {
-			return described(s, spec, options, exe)
+			return described(d, s, spec, options, exe)
 		}
 	}
 	return harness.Contender{}, fmt.Errorf("plugin %s serves no strategy called %q", found.Path, spec.Name)
 }
 
 // described checks the options against what the strategy says of itself, before any trial starts.
-func described(s *host.StrategyDescription, spec configs.StrategySpec, options []byte, exe harness.Executable) (harness.Contender, error) {
+func described(of *host.Description, s *host.StrategyDescription, spec configs.StrategySpec, options []byte, exe harness.Executable) (harness.Contender, error) {
 	if err := sdk.CheckOptions(json.RawMessage(s.GetOptionsSchema()), options); err != nil {
 		return harness.Contender{}, fmt.Errorf("strategy %s: %w", spec.Label, err)
 	}
-	return harness.MakeContender(s, spec.Label, options, exe), nil
+	return harness.MakeContender(of, s, spec.Label, options, exe), nil
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -188,7 +189,7 @@ func openOne(ctx context.Context, path, dir string, f *replayFlags) (*single, er
 	}
 	s.c = results.Case{ID: "c000", Strategy: s.cont.Strategy, Label: s.cont.Label, Options: s.cont.Options, Backend: f.backend, CapacityBytes: capacity,
 		Scope: results.ScopeDevice, Binding: "fused", Plugin: s.cont.Plugin, PluginSHA256: s.cont.PluginSHA256}
-	if f.remote || s.launcher.Backend.Path != "" {
+	if f.remote || !slices.Contains(s.cont.Backends, f.backend) {
 		s.c.Binding = "remote"
 	}
 	if f.backend == "pmm" {
