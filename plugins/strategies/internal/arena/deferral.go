@@ -1,6 +1,8 @@
 package arena
 
 import (
+	"slices"
+
 	"github.com/gpubench/gpubench/backends"
 	"github.com/gpubench/gpubench/internal/addrmap"
 	"github.com/gpubench/gpubench/plugins/sdk"
@@ -190,15 +192,18 @@ func (d *deferral) inspect(in *sdk.Inspection) {
 	if d.pending == 0 {
 		return
 	}
-	at := map[uint64]bool{}
+	var at []uint64
 	for i := range d.blocks {
 		if d.blocks[i].events > 0 {
-			at[d.blocks[i].addr] = true
+			at = append(at, d.blocks[i].addr)
 		}
 	}
+	slices.Sort(at)
 	for _, seg := range in.Segments {
 		for i := range seg.Blocks {
-			if b := &seg.Blocks[i]; b.State == "live" && at[b.Addr] {
+			b := &seg.Blocks[i]
+			// An aligned address may lie behind the first byte of the heap's block.
+			if k, _ := slices.BinarySearch(at, b.Addr); b.State == "live" && k < len(at) && at[k]-b.Addr < b.Bytes {
 				b.State = "pending"
 			}
 		}
