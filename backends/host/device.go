@@ -56,7 +56,7 @@ func New(cfg Config) (*Device, error) {
 	safe := available / shareOfAvailable
 	total := cfg.TotalBytes
 	if total == 0 {
-		total = min(defaultBytes, safe)
+		total = DefaultBytes()
 	}
 	if total > safe {
 		return nil, fmt.Errorf("host device of %d bytes: %w; at most %d bytes", total, ErrTooLarge, safe)

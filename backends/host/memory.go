@@ -24,6 +24,16 @@ func availableBytes() (uint64, error) {
 	return min(system, cgroupLeft(cgroupRoot, "/proc/self/cgroup")), nil
 }
 
+// DefaultBytes is the size of a device of which none was asked for: 4 GiB, or half of what is available if that is less; 0 when
+// this machine does not say.
+func DefaultBytes() uint64 {
+	available, err := availableBytes()
+	if err != nil {
+		return 0
+	}
+	return min(defaultBytes, available/shareOfAvailable)
+}
+
 // memAvailable reads the line MemAvailable of a meminfo file.
 func memAvailable(path string) (uint64, error) {
 	f, err := os.Open(path)

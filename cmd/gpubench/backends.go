@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/gpubench/gpubench/backends"
@@ -54,12 +55,17 @@ func idealBackend() sdk.Backend {
 
 func recordedBackend() sdk.Backend {
 	return sdk.Backend{
-		Name: "recorded", Version: version, Summary: "answers with the addresses that the recording saw", Capabilities: modelCapabilities,
+		Name: "recorded", Version: version, Summary: "answers with the addresses that the recording saw",
+		Capabilities: []sdk.Capability{sdk.CapVirtualMemory, sdk.CapStreams, sdk.CapStreamControl, sdk.CapClocked, sdk.CapDeviceReset, sdk.CapRecordedAnswers, sdk.CapSegmentAdopter},
 		Open: func(_ json.RawMessage, total uint64, t *trace.Trace) (backends.Device, error) {
 			if t == nil {
-				return nil, recorded.ErrNothingRecorded
+				return nil, fmt.Errorf("%w: %w", sdk.ErrRequest, recorded.ErrNothingRecorded)
 			}
-			return recorded.New(t, total)
+			d, err := recorded.New(t, total)
+			if errors.Is(err, recorded.ErrNothingRecorded) {
+				return nil, fmt.Errorf("%w: %w", sdk.ErrRequest, err)
+			}
+			return d, err
 		},
 	}
 }
@@ -77,7 +83,11 @@ func hostBackend() sdk.Backend {
 			if err := sdk.DecodeOptions(options, &o); err != nil {
 				return nil, err
 			}
-			return host.New(host.Config{TotalBytes: total, Lazy: o.Lazy})
+			d, err := host.New(host.Config{TotalBytes: total, Lazy: o.Lazy})
+			if errors.Is(err, host.ErrTooLarge) {
+				return nil, fmt.Errorf("%w: %w", sdk.ErrRequest, err)
+			}
+			return d, err
 		},
 	}
 }
@@ -128,4 +138,20 @@ func modelCosts(given map[string]configs.Cost) (*pmm.Costs, error) {
 		*field = pmm.Cost{Value: int64(c.Value), Source: c.Source, Uncalibrated: c.Uncalibrated}
 	}
 	return &costs, nil
+}
+
+// capacityFor is the capacity of a case: the device's, or for the backend that takes real memory of this machine what it can spare.
+func capacityFor(backend string, device *configs.Device) uint64 {
+	if n := host.DefaultBytes(); backend == "host" && n > 0 {
+		return min(n, device.CapacityBytes)
+	}
+	return device.CapacityBytes
+}
+
+// memoryLimitFor is the limit of a plugin process: memory that the host backend maps for the case comes on top.
+func memoryLimitFor(backend string, limit, capacity uint64) uint64 {
+	if backend == "host" {
+		return limit + capacity
+	}
+	return limit
 }

@@ -29,6 +29,7 @@ type job struct {
 	done       []results.Trial
 	recordings []loaded
 	minimum    map[string]uint64 // smallest capacity by case
+	capacity   uint64            // of the device
 }
 
 // Close releases what the job holds.
@@ -90,6 +91,8 @@ func (j *job) plan(ctx context.Context, cmd *cobra.Command, settings []configs.S
 	if err != nil {
 		return err
 	}
+	device.CapacityBytes = capacityFor(s.Backend, device)
+	j.capacity = device.CapacityBytes
 	dir := s.Out
 	id := newRunID(stamp(), suiteWord(s))
 	if dir == "" {
@@ -174,7 +177,7 @@ func (j *job) makeRunner(contenders []harness.Contender) {
 		recs[i] = j.recordings[i].Recording
 	}
 	j.runner = &harness.Runner{Recordings: recs, Contenders: contenders, Launcher: j.launcher, Seed: s.Seed,
-		MemoryLimitBytes: s.MemoryLimitByte, HangTimeout: s.HangTimeout, PictureRects: pictureRects, Budget: s.Time}
+		MemoryLimitBytes: memoryLimitFor(s.Backend, s.MemoryLimitByte, j.capacity), HangTimeout: s.HangTimeout, PictureRects: pictureRects, Budget: s.Time}
 }
 
 // cases plans the run and notes the facts of its recordings.
@@ -231,6 +234,7 @@ func resumeJob(ctx context.Context, cmd *cobra.Command, f *runFlags) (*job, erro
 		j.suite.Time, _ = cmd.Flags().GetDuration("time")
 	}
 	j.suite.MemoryLimitByte, _ = configs.ParseBytes(j.suite.MemoryLimit)
+	j.capacity = run.Device.CapacityBytes
 	if err := j.reopen(ctx, f.resume, run); err != nil {
 		return fail(err)
 	}

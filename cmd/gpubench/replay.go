@@ -160,7 +160,7 @@ func openOne(ctx context.Context, path, dir string, f *replayFlags) (*single, er
 	if err != nil {
 		return nil, err
 	}
-	capacity := device.CapacityBytes
+	capacity := capacityFor(f.backend, device)
 	if f.capacity != "" {
 		if capacity, err = configs.ParseBytes(f.capacity); err != nil {
 			return nil, fmt.Errorf("--capacity: %w", err)
@@ -196,7 +196,7 @@ func openOne(ctx context.Context, path, dir string, f *replayFlags) (*single, er
 		s.c.BackendOptions, _ = json.Marshal(pmmOptions{Device: device.Name, Costs: device.Costs})
 	}
 	s.runner = &harness.Runner{Recordings: []harness.Recording{s.rec.Recording}, Contenders: []harness.Contender{s.cont}, Launcher: s.launcher, Seed: f.seed,
-		MemoryLimitBytes: defaultMemoryLimit, HangTimeout: defaultHang}
+		MemoryLimitBytes: memoryLimitFor(f.backend, defaultMemoryLimit, capacity), HangTimeout: defaultHang}
 	return s, nil
 }
 
