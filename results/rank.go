@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"sort"
+	"strings"
 
 	"github.com/gpubench/gpubench/results/stats"
 )
@@ -115,6 +116,7 @@ func rankTrace(run *Run, ti int, byCase map[string][]*Trial) TraceRanking {
 		}
 	}
 	placeRows(&t)
+	warnRefused(&t)
 	return t
 }
 
@@ -241,8 +243,22 @@ func fillQuantiles(r *Row, trials []*Trial) {
 	}
 	r.PolicyP50Ns, r.PolicyP99Ns = medianOf(p50), medianOf(p99)
 	r.PolicyMeanNs, r.DeviceMeanNs = medianOf(policy), medianOf(device)
-	if refused != "" && (r.PolicyP50Ns == nil || r.PolicyP99Ns == nil) {
-		r.Warnings = append(r.Warnings, "policy quantiles refused: "+refused)
+	if r.PolicyP50Ns == nil || r.PolicyP99Ns == nil {
+		r.PolicyRefused = refused
+	}
+}
+
+// warnRefused says once why quantiles are missing, and for whom.
+func warnRefused(t *TraceRanking) {
+	var labels []string
+	reason := ""
+	for i := range t.Rows {
+		if t.Rows[i].PolicyRefused != "" {
+			labels, reason = append(labels, t.Rows[i].Label), t.Rows[i].PolicyRefused
+		}
+	}
+	if len(labels) > 0 {
+		t.Warnings = append(t.Warnings, fmt.Sprintf("policy quantiles refused for %s: %s; the means in the latency column are free of the clock's cost", strings.Join(labels, ", "), reason))
 	}
 }
 

@@ -60,6 +60,7 @@ type Row struct {
 	DeviceCallsPer1000 float64     `json:"device_calls_per_1000_events"`
 	PolicyP50Ns        *float64    `json:"policy_ns_p50"` // nil = refused; the reason is in Warnings
 	PolicyP99Ns        *float64    `json:"policy_ns_p99"`
+	PolicyRefused      string      `json:"policy_refused,omitempty"` // why a quantile is missing
 	PolicyMeanNs       *float64    `json:"policy_ns_mean"`
 	DeviceMeanNs       *float64    `json:"device_ns_mean"`
 	MinCapacityBytes   *uint64     `json:"min_capacity_bytes,omitempty"`

@@ -29,7 +29,12 @@
     const step = [[1e3, 1, "ns"], [1e6, 1e3, "µs"], [1e9, 1e6, "ms"], [Infinity, 1e9, "s"]].find((s) => Math.abs(v) < s[0]);
     return Number((v / step[1]).toPrecision(3)) + " " + step[2];
   }
-  const binarySteps = Array.from({ length: 50 }, (_, i) => 2 ** i); // axis steps in whole binary units
+  // binarySplits puts about five ticks at whole binary units.
+  function binarySplits(u, axis, lo, hi) {
+    const step = 2 ** Math.max(0, Math.ceil(Math.log2((hi - lo) / 5 || 1))), ticks = [];
+    for (let v = Math.ceil(lo / step) * step; v <= hi; v += step) ticks.push(v);
+    return ticks;
+  }
   const percent = (v) => (v === 1 ? "100 %" : (Math.floor(v * 1e4) / 100).toFixed(2) + " %");
 
   const key = (c) => c.label + (c.scope === "tight" ? ", tight" : "");
@@ -125,7 +130,7 @@
       const line = (label, color, hidden) => ({ label, stroke: color, width: 1.5, points: { show: false }, value: (u, v) => bytes(v), show: !hidden });
       chart(holder, {
         scales: { x: { time: false }, y: { range: (u, lo, hi) => [0, hi * 1.05 || 1] } },
-        axes: [events, { values: (u, vals) => vals.map(bytes), incs: binarySteps }],
+        axes: [events, { values: (u, vals) => vals.map(bytes), splits: binarySplits }],
         series: [{ label: "event" }, line("live", palette[2]), line("live, minimum", palette[2]), line("reserved", palette[0]), line("reserved, minimum", palette[0]), line("device", palette[1])],
         bands: [{ series: [1, 2], fill: palette[2] + "44" }, { series: [3, 4], fill: palette[0] + "33" }],
       }, [s.event, s.live_max, s.live_min, s.reserved_max, s.reserved_min, s.device_max]);
