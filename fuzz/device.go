@@ -18,8 +18,8 @@ const (
 )
 
 // callsMax is how many calls a strategy may make during one program before it is taken to be in an endless loop: a thousand
-// for each event of the longest program that asks the device for every event.
-const callsMax = 1 << 20
+// for each event of a short program, a hundred and more for each of a long one.
+const callsMax = 1 << 16
 
 // errEndless is what a device panics with in a strategy that never stops calling it.
 var errEndless = errors.New("the strategy does not stop calling the device")

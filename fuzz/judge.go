@@ -88,11 +88,11 @@ func (j *Judge) Judge(t *trace.Trace) (*Breach, error) {
 }
 
 // fresh runs a program on a target that was just opened.
-func (j *Judge) fresh(t *trace.Trace) (Run, error) {
+func (j *Judge) fresh(t *trace.Trace) (Result, error) {
 	if j.sess == nil {
 		s, err := j.target.open(j.cfg, t)
 		if err != nil {
-			return Run{}, err
+			return Result{}, err
 		}
 		j.sess = s
 	}
@@ -133,7 +133,7 @@ func devicePageBytes(backend string) uint64 {
 }
 
 // books feeds the ledger event by event, and makes the checks that need the state at the event.
-func (j *Judge) books(t *trace.Trace, run *Run) *Breach {
+func (j *Judge) books(t *trace.Trace, run *Result) *Breach {
 	j.led.Reset(ledgerConfig(j.target, &j.cfg, t))
 	j.shadow.reset()
 	j.broken = false
@@ -339,7 +339,7 @@ func (j *Judge) writeEpilogue(t *trace.Trace) {
 			}
 		}
 		for p := 1; p < len(t.Pools); p++ {
-			for range max(1, begun[p]) {
+			for range begun[p] + 1 { // an alloc that names a pool holds it, too
 				e.Events = append(e.Events, trace.Event{Kind: trace.KindPoolEnd, Pool: uint16(p)}, trace.Event{Kind: trace.KindPoolRelease, Pool: uint16(p)})
 			}
 		}

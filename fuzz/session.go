@@ -21,8 +21,8 @@ type Config struct {
 	Seed        uint64          `json:"seed"`
 }
 
-// Run is what came of a program.
-type Run struct {
+// Result is what came of a program.
+type Result struct {
 	Outcomes []trace.Outcome
 	Calls    []trace.Call
 	Crash    *Crash // the strategy panicked, or its process died; the outcomes are empty then
@@ -40,7 +40,7 @@ type Crash struct {
 type Session interface {
 	// Execute runs a program from the state after opening or, with keep, from what the last one left. The result is valid until
 	// the next call. An error means that the session cannot go on for reasons that are no finding.
-	Execute(t *trace.Trace, keep bool) (Run, error)
+	Execute(t *trace.Trace, keep bool) (Result, error)
 	// Inspect returns the picture of the target after the last program; false when it has none.
 	Inspect() (sdk.Inspection, bool)
 	// LeakedBytes is what the target held when it was last closed; false when that is not known.
@@ -100,16 +100,16 @@ func (l *local) open(tables *trace.Trace) (err error) {
 }
 
 // Execute runs a program and catches what the strategy throws.
-func (l *local) Execute(t *trace.Trace, keep bool) (run Run, err error) {
+func (l *local) Execute(t *trace.Trace, keep bool) (run Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			l.dead = true
-			run, err = Run{Crash: crashOf(p, debug.Stack())}, nil
+			run, err = Result{Crash: crashOf(p, debug.Stack())}, nil
 		}
 	}()
 	if l.dead {
 		if err := l.open(t); err != nil {
-			return Run{}, err
+			return Result{}, err
 		}
 	}
 	if l.probe != nil {
@@ -118,9 +118,9 @@ func (l *local) Execute(t *trace.Trace, keep bool) (run Run, err error) {
 	res, err := l.exec.Execute(t, keep)
 	if err != nil {
 		l.dead = true
-		return Run{}, err
+		return Result{}, err
 	}
-	return Run{Outcomes: res.Outcomes, Calls: res.Calls}, nil
+	return Result{Outcomes: res.Outcomes, Calls: res.Calls}, nil
 }
 
 // Inspect asks the strategy; a panic there counts as having no picture, the next program will meet the same state.
@@ -185,4 +185,11 @@ next:
 		return line[strings.LastIndexByte(line, '/')+1:]
 	}
 	return ""
+}
+
+// cancelFaults disarms a failure that the last program asked for and did not meet.
+func (l *local) cancelFaults() {
+	if l.probe != nil {
+		l.probe.FailNext(0)
+	}
 }

@@ -61,7 +61,7 @@ func (j *Judge) checkpointed(t *trace.Trace) (*Breach, error) {
 	list := append([]plan.Op(nil), j.variant[:mid]...)
 	list = append(list, plan.Op{Kind: trace.KindCheckpoint, Text: name}, plan.Op{Kind: trace.KindRestore, Text: name})
 	list = append(list, j.variant[mid:]...)
-	r := j.writer.Write(list)
+	r := j.writer.Write(list, len(t.Streams))
 	if len(r.Events) != len(t.Events)+2 {
 		return nil, nil // the program is one that our writer does not write
 	}
@@ -93,7 +93,7 @@ func (j *Judge) afterReset(t *trace.Trace) (*Breach, error) {
 		}
 		list = append(list, o)
 	}
-	r := j.writer.Write(list)
+	r := j.writer.Write(list, len(t.Streams))
 	if len(r.Events) != 2*len(t.Events)+3 {
 		return nil, nil
 	}

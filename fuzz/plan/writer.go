@@ -57,6 +57,7 @@ type Writer struct {
 	saved   [CheckpointsMax][]trace.Handle
 	has     [CheckpointsMax]bool
 	liveN   int
+	open    [PoolsMax]int // pool-begins without their ends
 }
 
 // checkpointNames are the first strings of every program.
@@ -103,6 +104,7 @@ func (w *Writer) Begin() {
 	w.t.Events, w.t.Extras, w.t.Slots = w.t.Events[:0], w.t.Extras[:0], 0
 	w.handles = w.handles[:0]
 	w.liveN = 0
+	w.open = [PoolsMax]int{}
 	w.has = [CheckpointsMax]bool{}
 	for _, s := range w.t.Strings[w.fixed:] {
 		delete(w.strings, s)
@@ -161,6 +163,9 @@ func (w *Writer) Add(o *Op) bool {
 		}
 		ev.Aux = uint32(o.On)
 	case trace.KindPoolBegin, trace.KindPoolEnd, trace.KindPoolRelease:
+		if !w.route(o) {
+			return false
+		}
 		ev.Stream, ev.Pool = 0, o.Pool
 	case trace.KindSet, trace.KindMark:
 		if o.Text == "" {
@@ -187,6 +192,24 @@ func (w *Writer) Add(o *Op) bool {
 		return false
 	}
 	w.t.Events = append(w.t.Events, ev)
+	return true
+}
+
+// route follows the routing to pools: an end needs its begin, and a pool to which allocations are routed is not released (in
+// PyTorch an internal error of the caller).
+func (w *Writer) route(o *Op) bool {
+	n := &w.open[o.Pool]
+	switch o.Kind {
+	case trace.KindPoolBegin:
+		*n++
+	case trace.KindPoolEnd:
+		if *n == 0 {
+			return false
+		}
+		*n--
+	default:
+		return *n == 0
+	}
 	return true
 }
 
@@ -357,13 +380,19 @@ func Rename(list []Op) {
 	}
 }
 
-// Write writes a whole program and returns it; illegal ops are left out. Its table of streams is as long as it must be.
-func (w *Writer) Write(list []Op) *trace.Trace {
+// StreamsUsed is the length of the table of streams that the ops need.
+func StreamsUsed(list []Op) int {
 	last := uint16(0)
 	for i := range list {
 		last = max(last, list[i].Stream, onOf(&list[i]))
 	}
-	w.SetStreams(int(last) + 1)
+	return int(last) + 1
+}
+
+// Write writes a whole program and returns it; illegal ops are left out. Its table of streams is as long as it must be, and at
+// least of length streams.
+func (w *Writer) Write(list []Op, streams int) *trace.Trace {
+	w.SetStreams(max(streams, StreamsUsed(list)))
 	w.Begin()
 	for i := range list {
 		w.Add(&list[i])
