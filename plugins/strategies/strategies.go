@@ -10,6 +10,7 @@ import (
 	"github.com/gpubench/gpubench/plugins/strategies/buddy"
 	"github.com/gpubench/gpubench/plugins/strategies/canary"
 	"github.com/gpubench/gpubench/plugins/strategies/direct"
+	"github.com/gpubench/gpubench/plugins/strategies/drmbuddy"
 	"github.com/gpubench/gpubench/plugins/strategies/firstfit"
 	"github.com/gpubench/gpubench/plugins/strategies/mattconte"
 	"github.com/gpubench/gpubench/plugins/strategies/nextfit"
@@ -32,6 +33,7 @@ func Builtin() []sdk.Description {
 		nextfit.Description(),
 		worstfit.Description(),
 		buddy.Description(),
+		drmbuddy.Description(),
 		tlsf.Description(),
 		mattconte.Description(),
 		offsetalloc.Description(),
