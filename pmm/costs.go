@@ -22,7 +22,7 @@ type Costs struct {
 	AllocNs, FreeNs, UnpinNs Cost
 	// SplitNs and MergeNs are one node split or merged; SplitChildNs and MergeChildNs come on top for each child.
 	SplitNs, SplitChildNs, MergeNs, MergeChildNs Cost
-	// PMACallNs is one call to PMA; PMARootNs comes on top for each root it returns.
+	// PMACallNs is one call to PMA; PMARootNs comes on top for each root, or page of a client, that it returns.
 	PMACallNs, PMARootNs Cost
 	// SyncNs is one wait for GPU work that is pending.
 	SyncNs Cost

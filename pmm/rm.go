@@ -33,6 +33,7 @@ func (m *Model) RMAlloc(dst []uint64, n int, pageBytes uint64, evict bool) ([]ui
 		return dst, fromPMA(r)
 	}
 	left := n - (len(dst) - have)
+	m.charge(int64(n-left) * m.price.pmaRoot)
 	if left == 0 {
 		return dst, OK
 	}
