@@ -10,6 +10,8 @@ type Peer struct {
 	Packed bool
 	// ExactCharge makes the device charge by 256 bytes (ideal.Config.ExactCharge), as the recorder of RMM did.
 	ExactCharge bool
+	// DeviceBytes is the size of the device; 0: the capacity of the script, in whole pages.
+	DeviceBytes uint64
 }
 
 // suffix of the files of recorded outcomes.

@@ -34,6 +34,9 @@ func (d *CountingDevice) StreamWait(s backends.Stream, e backends.EventID) {
 // NewPlayer opens the strategy with the peer's options and device, for scripts like s.
 func NewPlayer(desc sdk.Description, peer Peer, s *Script) (*Player, error) {
 	total := (s.CapacityBytes + ideal.PageBytes - 1) / ideal.PageBytes * ideal.PageBytes
+	if peer.DeviceBytes != 0 {
+		total = peer.DeviceBytes
+	}
 	dev, err := ideal.New(ideal.Config{TotalBytes: total, Packed: peer.Packed, ExactCharge: peer.ExactCharge})
 	if err != nil {
 		return nil, err
@@ -78,6 +81,7 @@ func (p *Player) FreeAll() (n int) {
 		if p.placed[id] {
 			p.placed[id] = false
 			p.Strategy.Free(&p.live[id], 0)
+			p.live[id].Size = 0
 			n++
 		}
 	}
