@@ -25,7 +25,7 @@ const (
 	minSamples = 10_000
 	// maxRepeat bounds the real time of the repetitions: most of a pass of a tiny trace is not loop but messages and resets, about
 	// a millisecond. What is then too few samples for a quantile is refused as such.
-	maxRepeat = 300 * time.Millisecond
+	maxRepeat = 150 * time.Millisecond
 )
 
 // ErrNotDeterministic marks a pass that answered differently from the first.

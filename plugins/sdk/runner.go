@@ -309,6 +309,9 @@ func (r *Runner) restart(t *trace.Trace, restore bool) error {
 		return ErrClosed
 	}
 	r.log.enter(trace.EventClose)
+	if r.control.reset != nil {
+		r.recorder.forgetful()
+	}
 	if err := r.closeStrategy(); err != nil {
 		return err
 	}
