@@ -16,10 +16,12 @@ import (
 	"github.com/gpubench/gpubench/plugins/strategies/nextfit"
 	"github.com/gpubench/gpubench/plugins/strategies/offsetalloc"
 	"github.com/gpubench/gpubench/plugins/strategies/pytorch"
+	"github.com/gpubench/gpubench/plugins/strategies/region"
 	"github.com/gpubench/gpubench/plugins/strategies/rmmarena"
 	"github.com/gpubench/gpubench/plugins/strategies/rmmbinning"
 	"github.com/gpubench/gpubench/plugins/strategies/rmmfixed"
 	"github.com/gpubench/gpubench/plugins/strategies/rmmpool"
+	"github.com/gpubench/gpubench/plugins/strategies/slab"
 	"github.com/gpubench/gpubench/plugins/strategies/tlsf"
 	"github.com/gpubench/gpubench/plugins/strategies/worstfit"
 )
@@ -37,6 +39,8 @@ func Builtin() []sdk.Description {
 		tlsf.Description(),
 		mattconte.Description(),
 		offsetalloc.Description(),
+		slab.Description(),
+		region.Description(),
 		bfc.Description(),
 		rmmpool.Description(),
 		rmmarena.Description(),
