@@ -30,6 +30,7 @@ type Device struct {
 	tr         *trace.Trace
 	total      uint64
 	guessed    bool // the recording does not say how large its device was
+	adopted    bool // the recording began with segments
 	charged    uint64
 	nowNs      uint64
 	event      uint64
@@ -78,7 +79,7 @@ func (d *Device) Reset() {
 	d.ResetStreams()
 	d.held.Reset()
 	d.sizes, d.spare, d.phys, d.ranges = append(d.sizes[:0], 0), d.spare[:0], d.phys[:0], d.ranges[:0]
-	d.mismatches, d.wrong = d.mismatches[:0], 0
+	d.mismatches, d.wrong, d.adopted = d.mismatches[:0], 0, false
 	d.charged, d.nowNs, d.event, d.lo, d.hi = 0, 0, 0, 0, 0
 	d.window(0)
 }
@@ -163,13 +164,16 @@ func (d *Device) Malloc(size uint64) (uint64, trace.CallStatus) {
 	return e.Addr, trace.CallOK
 }
 
-// mallocOfEvent answers from the recorded outcome of the current event.
+// mallocOfEvent answers from the recorded outcome of the current event, if the call asks for that event's block: as many
+// bytes, or rounded up by less than a page. A recording that began with segments and saw none come or go never called its
+// device: its blocks lie inside those segments, so whoever asks decides otherwise.
 func (d *Device) mallocOfEvent(size uint64) (uint64, trace.CallStatus) {
 	if d.recordedFailure() {
 		return 0, trace.CallOutOfMemory
 	}
-	if d.event < uint64(len(d.tr.Recorded)) {
-		if r := &d.tr.Recorded[d.event]; r.Seen != 0 && r.Status.Placed() && d.hold(r.Addr, size) {
+	if !d.adopted && d.event < uint64(len(d.tr.Recorded)) {
+		r, asked := &d.tr.Recorded[d.event], d.tr.Events[d.event].Size
+		if r.Seen != 0 && r.Status.Placed() && size >= asked && size-asked < pageBytes && d.hold(r.Addr, size) {
 			return r.Addr, trace.CallOK
 		}
 	}
@@ -201,6 +205,7 @@ func (d *Device) Adopt(addr, size uint64) trace.CallStatus {
 	if size == 0 || !d.hold(addr, size) {
 		return trace.CallInvalidValue
 	}
+	d.adopted = true
 	return trace.CallOK
 }
 

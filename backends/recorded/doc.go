@@ -15,7 +15,8 @@
 //   - Free of what is held gives it back in any order.
 //
 // A recording without segment events (a log of a program that calls the device for every allocation) serves the strategy
-// `direct`: Malloc during event i answers the address recorded for event i.
+// `direct`: Malloc during event i answers the address recorded for event i, if it asks for about as many bytes. If such a
+// recording begins with segments, its device was never called, and every Malloc is a mismatch.
 //
 // # Mismatches
 //

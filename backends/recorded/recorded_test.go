@@ -200,3 +200,41 @@ func TestReservationsOfAGuessedSize(t *testing.T) {
 		}
 	}
 }
+
+// TestMallocOfEventAsksForTheBlock: without segment events Malloc serves the block of the event, and nothing else: not an arena, and
+// not memory beside the segments that a recording began with.
+func TestMallocOfEventAsksForTheBlock(t *testing.T) {
+	tr := &trace.Trace{
+		Events:   []trace.Event{{Kind: trace.KindAlloc, Handle: 1, Size: mib}, {Kind: trace.KindAlloc, Handle: 2, Slot: 1, Size: mib}},
+		Recorded: []trace.Recorded{{Seen: 1, Addr: 0x7000_0000}, {Seen: 1, Addr: 0x7010_0000}},
+	}
+	for _, c := range []struct {
+		name      string
+		begunWith uint64 // bytes of a segment at 0x7000_0000
+		size      uint64
+		want      trace.CallStatus
+	}{
+		{"the block", 0, mib, trace.CallOK},
+		{"rounded up", 0, 2 * mib, trace.CallOK},
+		{"an arena", 0, 80 << 30, trace.CallInvalidValue},
+		{"less than the block", 0, mib - 1, trace.CallInvalidValue},
+		{"a segment beside those of the start", 4 * mib, mib, trace.CallInvalidValue},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := open(t, tr)
+			if c.begunWith != 0 {
+				if st := d.Adopt(0x7000_0000, c.begunWith); st != trace.CallOK {
+					t.Fatalf("adopt: status %d", st)
+				}
+			}
+			d.BeginEvent(1)
+			addr, st := d.Malloc(c.size)
+			if st != c.want || (st == trace.CallOK) != (addr == 0x7010_0000) {
+				t.Fatalf("malloc of %d: %#x, status %d, want status %d", c.size, addr, st, c.want)
+			}
+			if _, n := d.Mismatches(); (n == 1) != (c.want != trace.CallOK) {
+				t.Fatalf("%d mismatches", n)
+			}
+		})
+	}
+}
