@@ -9,6 +9,7 @@ import (
 	"github.com/gpubench/gpubench/plugins/strategies/bfc"
 	"github.com/gpubench/gpubench/plugins/strategies/buddy"
 	"github.com/gpubench/gpubench/plugins/strategies/canary"
+	"github.com/gpubench/gpubench/plugins/strategies/cudaasync"
 	"github.com/gpubench/gpubench/plugins/strategies/direct"
 	"github.com/gpubench/gpubench/plugins/strategies/drmbuddy"
 	"github.com/gpubench/gpubench/plugins/strategies/firstfit"
@@ -46,6 +47,7 @@ func Builtin() []sdk.Description {
 		rmmarena.Description(),
 		rmmbinning.Description(),
 		rmmfixed.Description(),
+		cudaasync.Description(),
 		pytorch.Description(),
 		canary.Description(),
 	}
