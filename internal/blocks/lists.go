@@ -65,6 +65,18 @@ func (s *Lists) Remove(t *Table, list, i uint32) {
 	s.bytes -= b.Size
 }
 
+// Move puts block i, of list from, whose size was old bytes, on top of list to. A block that lies there already stays.
+func (s *Lists) Move(t *Table, from, to, i uint32, old uint64) {
+	b := &t.B[i]
+	if from == to && b.R == None {
+		s.bytes += b.Size - old
+		return
+	}
+	s.bytes += b.Size - old
+	s.Remove(t, from, i)
+	s.Push(t, to, i)
+}
+
 // AtOrAbove returns the first non-empty list at or above a number, or NoList.
 func (s *Lists) AtOrAbove(list uint32) uint32 {
 	if list >= NoList {

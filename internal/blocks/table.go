@@ -52,15 +52,25 @@ func (t *Table) Len() int { return t.inUse }
 
 // New returns the index of a fresh block that is linked to nothing.
 func (t *Table) New(addr, size uint64) uint32 {
-	t.inUse++
-	if i := t.spare; i != None {
-		b := &t.B[i]
-		t.spare = b.Next
-		*b = Block{Addr: addr, Size: size, pri: b.pri, Gen: b.Gen}
-		return i
+	i := t.entry()
+	b := &t.B[i]
+	b.Addr, b.Size, b.Max = addr, size, 0
+	b.Prev, b.Next = None, None
+	b.L, b.R, b.P = None, None, None
+	b.User, b.Free, b.Mark = 0, false, false
+	return i
+}
+
+// entry returns an entry, whose fields are what its last owner left but for pri and Gen.
+func (t *Table) entry() uint32 {
+	i := t.spare
+	if i == None {
+		t.B = append(t.B, Block{pri: t.priority(), Gen: 1})
+		i = uint32(len(t.B) - 1)
 	}
-	t.B = append(t.B, Block{Addr: addr, Size: size, pri: t.priority(), Gen: 1})
-	return uint32(len(t.B) - 1)
+	t.spare = t.B[i].Next
+	t.inUse++
+	return i
 }
 
 // Release forgets block i, which is in no index and linked to nothing.
@@ -73,12 +83,14 @@ func (t *Table) Release(i uint32) {
 	t.inUse--
 }
 
-// SplitLow cuts the first size bytes off block i and returns a new block for them, linked before i. Block i keeps its
-// index and the rest, so that an index ordered by address need not move it. The new block inherits User.
+// SplitLow cuts the first size bytes off block i and returns a new block for them, linked before i and not free. Block i
+// keeps its index and the rest, so that an index ordered by address need not move it. The new block inherits User.
 func (t *Table) SplitLow(i uint32, size uint64) uint32 {
-	n := t.New(t.B[i].Addr, size)
+	n := t.entry()
 	b, low := &t.B[i], &t.B[n]
-	low.User = b.User
+	low.Addr, low.Size, low.Max = b.Addr, size, 0
+	low.L, low.R, low.P = None, None, None
+	low.User, low.Free, low.Mark = b.User, false, false
 	b.Addr += size
 	b.Size -= size
 	low.Prev, low.Next = b.Prev, i
@@ -89,11 +101,14 @@ func (t *Table) SplitLow(i uint32, size uint64) uint32 {
 	return n
 }
 
-// SplitHigh cuts block i after size bytes and returns a new block for the rest, linked after i. The new block inherits User.
+// SplitHigh cuts block i after size bytes and returns a new block for the rest, linked after i and not free. The new block
+// inherits User.
 func (t *Table) SplitHigh(i uint32, size uint64) uint32 {
-	n := t.New(t.B[i].Addr+size, t.B[i].Size-size)
+	n := t.entry()
 	b, high := &t.B[i], &t.B[n]
-	high.User = b.User
+	high.Addr, high.Size, high.Max = b.Addr+size, b.Size-size, 0
+	high.L, high.R, high.P = None, None, None
+	high.User, high.Free, high.Mark = b.User, false, false
 	b.Size = size
 	high.Prev, high.Next = i, b.Next
 	if b.Next != None {
@@ -103,23 +118,40 @@ func (t *Table) SplitHigh(i uint32, size uint64) uint32 {
 	return n
 }
 
-// Absorb joins block j, a neighbour of i in no index, to block i and releases j.
-func (t *Table) Absorb(i, j uint32) {
-	b, gone := &t.B[i], &t.B[j]
+// AbsorbNext joins the block that follows i, in no index, to block i and releases it.
+func (t *Table) AbsorbNext(i uint32) {
+	b := &t.B[i]
+	j := b.Next
+	gone := &t.B[j]
 	b.Size += gone.Size
-	if b.Next == j {
-		b.Next = gone.Next
-		if gone.Next != None {
-			t.B[gone.Next].Prev = i
-		}
-	} else {
-		b.Addr = gone.Addr
-		b.Prev = gone.Prev
-		if gone.Prev != None {
-			t.B[gone.Prev].Next = i
-		}
+	b.Next = gone.Next
+	if b.Next != None {
+		t.B[b.Next].Prev = i
 	}
 	t.Release(j)
+}
+
+// AbsorbPrev joins the block before i, in no index, to block i and releases it. Block i keeps its index.
+func (t *Table) AbsorbPrev(i uint32) {
+	b := &t.B[i]
+	j := b.Prev
+	gone := &t.B[j]
+	b.Addr = gone.Addr
+	b.Size += gone.Size
+	b.Prev = gone.Prev
+	if b.Prev != None {
+		t.B[b.Prev].Next = i
+	}
+	t.Release(j)
+}
+
+// Absorb joins block j, a neighbour of i in no index, to block i and releases j.
+func (t *Table) Absorb(i, j uint32) {
+	if t.B[i].Next == j {
+		t.AbsorbNext(i)
+	} else {
+		t.AbsorbPrev(i)
+	}
 }
 
 // Ref packs index and generation into a reference that outlives the block safely.

@@ -92,14 +92,35 @@ func (h *Heap) Alloc(size, align uint64) (addr, granted, ref uint64, ok bool) {
 		return 0, 0, 0, false
 	}
 	i := h.lists.Head(list)
-	h.remove(i)
 	if align > wordBytes {
+		h.lists.Remove(h.t, list, i)
+		h.t.B[i].Free = false
 		i = h.trimLeading(i, align)
-	}
-	if h.payload(i) >= n+splitBytes {
-		h.insert(h.t.SplitHigh(i, n+headerBytes))
+		if h.payload(i) >= n+splitBytes {
+			h.insert(h.t.SplitHigh(i, n+headerBytes))
+		}
+	} else {
+		i = h.cut(i, list, n)
 	}
 	return h.t.B[i].Addr + headerBytes, h.payload(i), h.t.Ref(i), true
+}
+
+// cut makes the low part of free block i, the head of its list, a live block of n bytes, or all of it when too little would
+// be left, and returns the live block. What is left goes to the head of its own list; when that is the same list, there it
+// lies already.
+func (h *Heap) cut(i, list uint32, n uint64) uint32 {
+	old := h.t.B[i].Size
+	if old-headerBytes < n+splitBytes {
+		h.lists.Remove(h.t, list, i)
+		h.t.B[i].Free = false
+		return i
+	}
+	low := h.t.SplitLow(i, n+headerBytes)
+	if i == h.first {
+		h.first = low
+	}
+	h.lists.Move(h.t, list, mapping(h.payload(i)), i, old)
+	return low
 }
 
 // trimLeading cuts the gap in front of the aligned payload off block i as a free block and returns the rest. A gap too small
@@ -124,16 +145,20 @@ func (h *Heap) Free(addr, granted, ref uint64) bool {
 	if i == blocks.None {
 		return false
 	}
-	if prev := h.t.B[i].Prev; h.t.B[prev].Free {
-		h.remove(prev)
-		h.t.Absorb(prev, i)
-		i = prev
-	}
-	if next := h.t.B[i].Next; h.t.B[next].Free {
+	b := &h.t.B[i]
+	if next := b.Next; h.t.B[next].Free {
 		h.remove(next)
-		h.t.Absorb(i, next)
+		h.t.AbsorbNext(i)
 	}
-	h.insert(i)
+	prev := b.Prev
+	p := &h.t.B[prev]
+	if !p.Free {
+		h.insert(i)
+		return true
+	}
+	old := p.Size
+	h.t.AbsorbNext(prev)
+	h.lists.Move(h.t, mapping(old-headerBytes), mapping(p.Size-headerBytes), prev, old)
 	return true
 }
 

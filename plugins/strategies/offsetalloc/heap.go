@@ -82,9 +82,11 @@ func (h *Heap) Alloc(size, align uint64) (addr, granted, ref uint64, ok bool) {
 		return 0, 0, 0, false
 	}
 	i := h.bins.Head(bin)
-	h.remove(i)
 	if n := units * unitBytes; h.t.B[i].Size > n {
-		h.insert(h.t.SplitHigh(i, n))
+		i = h.cut(i, bin, n)
+	} else {
+		h.bins.Remove(h.t, bin, i)
+		h.t.B[i].Free = false
 	}
 	b := &h.t.B[i]
 	addr = b.Addr
@@ -94,22 +96,38 @@ func (h *Heap) Alloc(size, align uint64) (addr, granted, ref uint64, ok bool) {
 	return addr, b.Addr + b.Size - addr, h.t.Ref(i), true
 }
 
-// Free is Allocator::free.
+// cut cuts the low n bytes off free node i, the head of its bin, as a live node, which it returns. What is left goes to the
+// head of its own bin; when that is the same bin, there it lies already.
+func (h *Heap) cut(i, bin uint32, n uint64) uint32 {
+	old := h.t.B[i].Size
+	low := h.t.SplitLow(i, n)
+	if i == h.first {
+		h.first = low
+	}
+	h.bins.Move(h.t, bin, binDown((old-n)/unitBytes), i, old)
+	return low
+}
+
+// Free is Allocator::free. The neighbours leave their bins, and the whole goes to the head of its bin.
 func (h *Heap) Free(addr, granted, ref uint64) bool {
 	i := h.live(addr, granted, ref)
 	if i == blocks.None {
 		return false
 	}
-	if prev := h.t.B[i].Prev; h.t.B[prev].Free {
-		h.remove(prev)
-		h.t.Absorb(prev, i)
-		i = prev
-	}
-	if next := h.t.B[i].Next; h.t.B[next].Free {
+	b := &h.t.B[i]
+	if next := b.Next; h.t.B[next].Free {
 		h.remove(next)
-		h.t.Absorb(i, next)
+		h.t.AbsorbNext(i)
 	}
-	h.insert(i)
+	prev := b.Prev
+	p := &h.t.B[prev]
+	if !p.Free {
+		h.insert(i)
+		return true
+	}
+	old := p.Size
+	h.t.AbsorbNext(prev)
+	h.bins.Move(h.t, binDown(old/unitBytes), binDown(p.Size/unitBytes), prev, old)
 	return true
 }
 

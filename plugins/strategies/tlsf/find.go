@@ -28,6 +28,9 @@ func (h *Heap) find(n, align uint64) uint32 {
 		return h.tryNull(n, align)
 	}
 	next := h.lists.AtOrAbove(listOf(nextSize(n)))
+	if next != blocks.NoList && align == 1 && h.mode != modeMinMemory {
+		return h.lists.Head(next) // every block of the list is large enough
+	}
 	i := blocks.None
 	switch h.mode {
 	case modeDefault:

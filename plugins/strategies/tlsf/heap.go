@@ -83,41 +83,55 @@ func (h *Heap) Alloc(size, align uint64) (addr, granted, ref uint64, ok bool) {
 	if n > h.lists.Bytes()+h.t.B[h.null].Size {
 		return 0, 0, 0, false
 	}
-	i := h.find(n, max(align, 1))
+	align = max(align, 1)
+	i := h.find(n, align)
 	if i == blocks.None {
 		return 0, 0, 0, false
 	}
-	if i != h.null {
-		h.remove(i)
+	if gap := gapOf(h.t.B[i].Addr, align); gap != 0 {
+		i = h.cutAligned(i, gap, n)
+	} else {
+		i = h.cut(i, n)
 	}
-	if gap := gapOf(h.t.B[i].Addr, max(align, 1)); gap != 0 {
-		h.giveGap(i, gap)
-	}
-	h.cut(i, n)
 	return h.t.B[i].Addr, n, h.t.Ref(i), true
 }
 
-// giveGap makes the low bytes of block i, which is in no list, a free block. The block below i is never free, because free
-// neighbours are joined at the free; so VMA's other case, a gap that joins a free block below, does not occur.
-func (h *Heap) giveGap(i uint32, gap uint64) {
+// cut makes the low n bytes of free block i a live block, which it returns. What is left goes to the head of its list, or
+// stays the null block.
+func (h *Heap) cut(i uint32, n uint64) uint32 {
+	old := h.t.B[i].Size
+	if i != h.null && old == n {
+		h.remove(i)
+		return i
+	}
+	low := h.t.SplitLow(i, n)
+	if i == h.first {
+		h.first = low
+	}
+	if i != h.null {
+		h.lists.Move(h.t, listOf(old), listOf(old-n), i, old)
+	}
+	return low
+}
+
+// cutAligned is cut behind the low gap bytes of block i, which become a free block. The block below i is never free, because
+// free neighbours are joined at the free; so VMA's other case, a gap that joins a free block below, does not occur.
+func (h *Heap) cutAligned(i uint32, gap, n uint64) uint32 {
+	if i != h.null {
+		h.remove(i)
+	}
 	low := h.t.SplitLow(i, gap)
-	if h.first == i {
+	if i == h.first {
 		h.first = low
 	}
 	h.insert(low)
-}
-
-// cut makes block i, which is in no list, a live one of n bytes and gives the rest back.
-func (h *Heap) cut(i uint32, n uint64) {
 	if i == h.null {
-		h.null = h.t.SplitHigh(i, n)
-		h.t.B[h.null].Free = true
-		h.t.B[i].Free = false
-		return
+		return h.cut(i, n)
 	}
 	if h.t.B[i].Size > n {
 		h.insert(h.t.SplitHigh(i, n))
 	}
+	return i
 }
 
 // Free joins the block to its free neighbours and puts the result at the head of its list, or into the null block.
@@ -126,24 +140,38 @@ func (h *Heap) Free(addr, granted, ref uint64) bool {
 	if i == blocks.None {
 		return false
 	}
-	if prev := h.t.B[i].Prev; h.t.B[prev].Free {
-		h.remove(prev)
-		h.t.Absorb(prev, i)
-		i = prev
-	}
-	next := h.t.B[i].Next
-	switch {
-	case next == h.null:
-		h.t.Absorb(i, next)
-		h.null = i
-		h.t.B[i].Free = true
+	b := &h.t.B[i]
+	if b.Next == h.null {
+		h.freeIntoNull(i)
 		return true
-	case h.t.B[next].Free:
-		h.remove(next)
-		h.t.Absorb(i, next)
 	}
-	h.insert(i)
+	if next := b.Next; h.t.B[next].Free {
+		h.remove(next)
+		h.t.AbsorbNext(i)
+	}
+	prev := b.Prev
+	p := &h.t.B[prev]
+	if !p.Free {
+		h.insert(i)
+		return true
+	}
+	old := p.Size
+	h.t.AbsorbNext(prev)
+	h.lists.Move(h.t, listOf(old), listOf(p.Size), prev, old)
 	return true
+}
+
+// freeIntoNull joins block i and a free block below it to the null block above it.
+func (h *Heap) freeIntoNull(i uint32) {
+	prev := h.t.B[i].Prev
+	h.t.AbsorbPrev(h.null)
+	if h.t.B[prev].Free {
+		h.remove(prev)
+		h.t.AbsorbPrev(h.null)
+	}
+	if b := &h.t.B[h.null]; b.Prev == blocks.None {
+		h.first = h.null
+	}
 }
 
 // Live reports whether ref names the live block at addr.

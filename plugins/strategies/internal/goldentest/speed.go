@@ -3,28 +3,27 @@ package goldentest
 import (
 	"math"
 	"runtime"
-	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/gpubench/gpubench/backends/ideal"
 	"github.com/gpubench/gpubench/plugins/sdk"
 )
 
-// threadCPU is RUSAGE_THREAD of getrusage(2), which package syscall does not name.
-const threadCPU = 1
-
-// threadCPUNs returns the processor time of the calling thread, which must be locked.
+// threadCPUNs returns the processor time of the calling thread, which must be locked. (getrusage(2) counts the same, but on
+// many kernels only at the ticks of the scheduler.)
 func threadCPUNs() int64 {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(threadCPU, &u); err != nil {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
 		return 0
 	}
-	return u.Utime.Nano() + u.Stime.Nano()
+	return ts.Nano()
 }
 
 const (
 	// passes is the number of passes over a script.
-	passes = 9
+	passes = 7
 	// chunkOps is the number of operations timed together. Of each such piece of the script the fastest pass counts: what other
 	// processes do to the caches and to the clock of the core only slows a piece down.
 	chunkOps = 100_000
