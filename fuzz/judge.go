@@ -268,11 +268,22 @@ func (j *Judge) spurious(ev *trace.Event, before ledger.Spurious) *Breach {
 	where := "the device has enough"
 	if addr, ok := j.shadow.fits(size, align); ok {
 		where = fmt.Sprintf("%s are free at 0x%x", trace.FormatSize(size), addr)
-	} else if j.target.Desc.Arena {
-		return nil // inside the arena no place is aligned, and the device is not its to ask
+	} else if j.target.Desc.Arena || !j.deviceHas(ev.Size) {
+		return nil // inside its segments no place is aligned, and the device is not its to ask or has no more
 	}
 	return &Breach{Check: CheckSpurious, Code: "spurious-failure", Handle: uint64(ev.Handle), Observed: "out of memory for " + trace.FormatSize(ev.Size),
 		Expected: "success: " + where}
+}
+
+// deviceHas reports whether the device has a segment of size bytes left: every one is charged in whole pages.
+func (j *Judge) deviceHas(size uint64) bool {
+	page := devicePageBytes(j.cfg.Backend)
+	charged := uint64(0)
+	for _, s := range j.shadow.segs {
+		charged += roundUp(s.size, page)
+	}
+	need := roundUp(size, page)
+	return need >= size && charged <= j.cfg.DeviceBytes && need <= j.cfg.DeviceBytes-charged
 }
 
 func roundUp(n, unit uint64) uint64 {

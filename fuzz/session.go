@@ -81,7 +81,7 @@ func (l *local) open(tables *trace.Trace) (err error) {
 	empty := *tables
 	empty.Events, empty.Extras, empty.TimesNs, empty.Slots = nil, nil, nil, 0
 	l.runner, err = sdk.NewRunner(sdk.RunnerConfig{
-		Strategy: l.desc, Options: l.cfg.Options, Trace: &empty, Capacity: l.cfg.ArenaBytes, Seed: l.cfg.Seed, Timing: sdk.TimingBatch,
+		Strategy: l.desc, Options: l.cfg.Options, Trace: &empty, Capacity: l.cfg.ArenaBytes, Seed: l.cfg.Seed, Timing: sdk.TimingBatch, CloseFully: true,
 		OpenDevice: func() (backends.Device, error) {
 			if l.cfg.Backend == BackendHost {
 				return openHost(l.cfg.DeviceBytes)

@@ -46,6 +46,7 @@ type RunnerConfig struct {
 	Timing     Timing
 	Quiet      bool   // keep the garbage collector off and the thread locked during Replay; programs do without
 	MemoryMax  uint64 // bytes the process may have, for Quiet: the collector comes back at 80 % of it; 0 = what the system gives
+	CloseFully bool   // pass what a closing strategy gives back on to the device even if it is reset next, so that it sees leaks
 }
 
 // Runner is one strategy open over one device, and the loop that runs events through it. Its methods are called from one
@@ -309,7 +310,7 @@ func (r *Runner) restart(t *trace.Trace, restore bool) error {
 		return ErrClosed
 	}
 	r.log.enter(trace.EventClose)
-	if r.control.reset != nil {
+	if r.control.reset != nil && !r.config.CloseFully {
 		r.recorder.forgetful()
 	}
 	if err := r.closeStrategy(); err != nil {
