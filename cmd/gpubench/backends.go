@@ -92,10 +92,11 @@ func hostBackend() sdk.Backend {
 	}
 }
 
-// pmmOptions are the options of the pmm backend; cmd fills them from the device file.
+// pmmOptions are the options of the pmm backend; cmd fills device and costs from the device file.
 type pmmOptions struct {
-	Device string                  `json:"device,omitempty"`
-	Costs  map[string]configs.Cost `json:"costs,omitempty"`
+	Device  string                  `json:"device,omitempty"`
+	Costs   map[string]configs.Cost `json:"costs,omitempty"`
+	RMPages string                  `json:"rm_pages,omitempty"`
 }
 
 func pmmBackend() sdk.Backend {
@@ -103,6 +104,7 @@ func pmmBackend() sdk.Backend {
 		Name: "pmm", Version: version, Summary: "the model of NVIDIA's physical memory manager, with its costs", Capabilities: modelCapabilities,
 		Options: json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{
 			"device":{"type":"string","description":"name of the device that is modelled"},
+			"rm_pages":{"enum":["2MiB","mixed","64KiB"],"description":"pages that device memory is made of: 2MiB (default) rounds every request up; mixed puts what is less into pages of 64 KiB, so that a request of 2 MiB can fail while as much is free; 64KiB has no other"},
 			"costs":{"type":"object","description":"cost parameters by name; the rest keep their defaults","additionalProperties":{"type":"object","additionalProperties":false,
 				"required":["value"],"properties":{"value":{"type":"number","minimum":0},"source":{"type":"string"},"uncalibrated":{"type":"boolean"}}}}}}`),
 		Open: func(options json.RawMessage, total uint64, _ *trace.Trace) (backends.Device, error) {
@@ -114,7 +116,11 @@ func pmmBackend() sdk.Backend {
 			if err != nil {
 				return nil, err
 			}
-			cfg := pmmdevice.Config{TotalBytes: total, Costs: costs, CostSource: "configs/devices, each figure with its source", ScrubNsPerFrame: -1}
+			kind, err := pmmdevice.ParseRMPages(o.RMPages)
+			if err != nil {
+				return nil, fmt.Errorf("%w: %w", sdk.ErrRequest, err)
+			}
+			cfg := pmmdevice.Config{TotalBytes: total, Pages: kind, Costs: costs, CostSource: "configs/devices, each figure with its source", ScrubNsPerFrame: -1}
 			if o.Device != "" {
 				cfg.Name = "pmm " + o.Device
 			}

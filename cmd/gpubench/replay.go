@@ -23,7 +23,7 @@ import (
 // replayFlags are the flags of `gpubench replay`.
 type replayFlags struct {
 	strategy, options, backend, device, capacity, outcomes, expect, minimized string
-	opts                                                                      []string
+	opts, backendOpts                                                         []string
 	traceDevice                                                               int
 	seed                                                                      uint64
 	remote, minimize                                                          bool
@@ -45,6 +45,7 @@ happened: the verdict first, the first allocation that failed and why, then the 
 	fl.StringArrayVar(&f.opts, "opt", nil, "an option of the strategy, key=value; may be repeated")
 	fl.StringVar(&f.options, "options", "", "options of the strategy as one JSON object")
 	fl.StringVar(&f.backend, "backend", "pmm", "where the strategy gets memory")
+	fl.StringArrayVar(&f.backendOpts, "backend-opt", nil, "an option of the backend, key=value; may be repeated")
 	fl.StringVar(&f.device, "device", "a100-80", "device to model")
 	fl.StringVar(&f.capacity, "capacity", "", "capacity instead of the device's, e.g. 24GiB")
 	fl.StringVar(&f.outcomes, "outcomes", "", "write every outcome to this file, one JSON object a line (- = standard output)")
@@ -54,7 +55,6 @@ happened: the verdict first, the first allocation that failed and why, then the 
 	fl.Uint64Var(&f.seed, "seed", 1, "seed of strategies that draw")
 	fl.BoolVar(&f.remote, "remote", false, "run strategy and backend in two processes")
 	form := formatFlag(cmd, formatText, formatJSON)
-	_ = cmd.MarkFlagRequired("strategy")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runReplay(cmd, args[0], &f, format(*form)) }
 	return cmd
 }
@@ -67,11 +67,13 @@ type replayResult struct {
 	TraceSHA256   string             `json:"trace_sha256"`
 	Strategy      string             `json:"strategy"`
 	Options       json.RawMessage    `json:"options"`
+	Settings      *recordedSettings  `json:"settings,omitempty"` // of pytorch over the recorded backend
 	Backend       string             `json:"backend"`
 	CapacityBytes uint64             `json:"capacity_bytes"`
 	LowerBound    uint64             `json:"lower_bound_bytes"`
 	Exact         *ledger.Exact      `json:"exact"`
 	Timed         *ledger.Timed      `json:"timed"`
+	Uncalibrated  bool               `json:"device_time_uncalibrated"`
 	Remote        any                `json:"remote,omitempty"`
 	Warnings      []string           `json:"warnings"`
 	Clock         any                `json:"clock"`
@@ -82,6 +84,9 @@ type replayResult struct {
 
 func runReplay(cmd *cobra.Command, path string, f *replayFlags, form format) error {
 	ctx := cmd.Context()
+	if f.strategy == "" {
+		return usageError(errors.New("--strategy NAME is required; see: gpubench plugin list"))
+	}
 	if f.expect != "" && f.expect != "success" && f.expect != "failure" {
 		return usageError(fmt.Errorf("--expect %q is not success or failure", f.expect))
 	}
@@ -150,6 +155,9 @@ type single struct {
 	cont     harness.Contender
 	c        results.Case
 	runner   *harness.Runner
+	// uncalibrated: device times come from figures that were not measured on the device.
+	uncalibrated bool
+	settings     *recordedSettings // of pytorch over the recorded backend, else nil
 }
 
 // Close releases the recording.
@@ -164,6 +172,9 @@ func openOne(ctx context.Context, path, dir string, f *replayFlags) (*single, er
 	if f.capacity != "" {
 		if capacity, err = configs.ParseBytes(f.capacity); err != nil {
 			return nil, fmt.Errorf("--capacity: %w", err)
+		}
+		if capacity < minCapacityBytes {
+			return nil, fmt.Errorf("--capacity %s: a device has at least %s, one page", f.capacity, results.Bytes(minCapacityBytes))
 		}
 	}
 	options, err := parseOptions(f.options, f.opts)
@@ -192,12 +203,29 @@ func openOne(ctx context.Context, path, dir string, f *replayFlags) (*single, er
 	if f.remote || !slices.Contains(s.cont.Backends, f.backend) {
 		s.c.Binding = "remote"
 	}
-	if f.backend == "pmm" {
-		s.c.BackendOptions, _ = json.Marshal(pmmOptions{Device: device.Name, Costs: device.Costs})
+	if err := s.setBackend(f, device); err != nil {
+		s.Close()
+		return nil, err
 	}
 	s.runner = &harness.Runner{Recordings: []harness.Recording{s.rec.Recording}, Contenders: []harness.Contender{s.cont}, Launcher: s.launcher, Seed: f.seed,
 		MemoryLimitBytes: memoryLimitFor(f.backend, defaultMemoryLimit, capacity), HangTimeout: defaultHang}
 	return s, nil
+}
+
+// setBackend notes the options of the backend: what was given, and for the model the device's figures.
+func (s *single) setBackend(f *replayFlags, device *configs.Device) error {
+	options, err := parseOptions("", f.backendOpts)
+	if err != nil {
+		return fmt.Errorf("--backend-opt: %w", err)
+	}
+	if f.backend == "pmm" {
+		options["device"], options["costs"] = device.Name, device.Costs
+		s.uncalibrated = device.Uncalibrated()
+	}
+	if len(options) > 0 {
+		s.c.BackendOptions, err = json.Marshal(options)
+	}
+	return err
 }
 
 func (s *single) find(ctx context.Context, f *replayFlags, options map[string]any) error {
@@ -205,7 +233,12 @@ func (s *single) find(ctx context.Context, f *replayFlags, options map[string]an
 	if s.launcher, err = newLauncher(ctx, f.backend); err != nil {
 		return err
 	}
-	s.cont, err = findContender(ctx, s.launcher, configs.StrategySpec{Name: f.strategy, Label: f.strategy, Options: options})
+	spec, settings, err := asRecorded(f.backend, configs.StrategySpec{Name: f.strategy, Label: f.strategy, Options: options}, s.all)
+	if err != nil {
+		return err
+	}
+	s.settings = settings
+	s.cont, err = findContender(ctx, s.launcher, spec)
 	return err
 }
 
@@ -227,13 +260,17 @@ func (s *single) replay(ctx context.Context, sink *outcomeSink) (*replayResult, 
 	if err != nil {
 		return nil, err
 	}
-	r := &replayResult{Trace: s.rec.Name, TraceSHA256: s.rec.SHA256, Strategy: s.cont.Strategy, Options: s.cont.Options, Backend: s.c.Backend,
-		CapacityBytes: s.c.CapacityBytes, LowerBound: s.rec.LowerBound, Exact: &o.Report.Exact, Timed: o.Report.Timed, Warnings: o.Warnings, Clock: o.Info.Clock}
+	r := &replayResult{Trace: s.rec.Name, TraceSHA256: s.rec.SHA256, Strategy: s.cont.Strategy, Options: s.cont.Options, Settings: s.settings, Backend: s.c.Backend,
+		CapacityBytes: s.c.CapacityBytes, LowerBound: s.rec.LowerBound, Exact: &o.Report.Exact, Timed: o.Report.Timed, Warnings: o.Warnings, Clock: o.Info.Clock,
+		Uncalibrated: s.uncalibrated}
 	if o.Info.Remote != nil {
 		r.Remote = o.Info.Remote
 	}
 	r.Warnings = append(r.Warnings, o.Report.Exact.Warnings...)
 	r.Warnings = append(r.Warnings, s.rec.Trace.Meta.Warnings...)
+	if r.refusedAsRecorded() {
+		r.Warnings = append(r.Warnings, fmt.Sprintf(recordedRefusal, r.Strategy))
+	}
 	r.Verdict = replayVerdict(r)
 	return r, nil
 }

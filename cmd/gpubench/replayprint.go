@@ -20,6 +20,7 @@ import (
 const (
 	defaultMemoryLimit = 4 << 30
 	defaultHang        = 5 * time.Second
+	minCapacityBytes   = 2 << 20 // one page of a device
 )
 
 // replayVerdict answers in one line: did it fit, and if not, why.
@@ -31,10 +32,26 @@ func replayVerdict(r *replayResult) string {
 	case e.FirstFailure != nil:
 		f := e.FirstFailure
 		return fmt.Sprintf("FAILED: %s could not place %s at event %d (h%d): %s; %d of %d allocations failed",
-			r.Strategy, results.Bytes(f.SizeBytes), f.Event, f.Handle, whyFailed(f), e.Allocs.Attempted-e.Allocs.OK-e.Allocs.Recovered, e.Allocs.Attempted)
+			r.Strategy, results.Bytes(f.SizeBytes), f.Event, f.Handle, r.why(f), e.Allocs.Attempted-e.Allocs.OK-e.Allocs.Recovered, e.Allocs.Attempted)
+	}
+	if e.Allocs.Attempted == 0 {
+		return "OK: the recording has no allocation to place"
 	}
 	return fmt.Sprintf("OK: %s placed all %d allocations in %s (peak live %s, peak reserved %s)", r.Strategy, e.Allocs.Attempted,
 		results.Bytes(r.CapacityBytes), results.Bytes(e.Peak.LiveBytes), results.Bytes(e.Peak.ReservedBytes))
+}
+
+// refusedAsRecorded reports whether an allocation failed since the recorded device was asked for what the recording never saw.
+func (r *replayResult) refusedAsRecorded() bool {
+	f := r.Exact.FirstFailure
+	return r.Backend == "recorded" && f != nil && f.Cure == ledger.CureNone && f.DeviceFreeBytes >= f.SizeBytes
+}
+
+func (r *replayResult) why(f *ledger.Failure) string {
+	if r.refusedAsRecorded() {
+		return "the recording has no such device call"
+	}
+	return whyFailed(f)
 }
 
 func firstViolation(e *ledger.Exact) string {
@@ -61,6 +78,9 @@ func whyFailed(f *ledger.Failure) string {
 	if waste := f.GrantedBytes - min(f.GrantedBytes, f.LiveBytes); waste >= f.SizeBytes {
 		return fmt.Sprintf("blocks hold %s more than was asked for (internal fragmentation); %s", results.Bytes(waste), free)
 	}
+	if f.SizeBytes > f.DeviceBytes+f.DeviceFreeBytes {
+		return "the request is larger than the whole device; " + free
+	}
 	return "the memory was really used up; " + free
 }
 
@@ -73,6 +93,9 @@ func printReplay(w io.Writer, r *replayResult) error {
 	}
 	line("recording", "%s, %d events, lower bound %s", r.Trace, e.Events, results.Bytes(r.LowerBound))
 	line("strategy", "%s %s over %s of %s", r.Strategy, r.Options, r.Backend, results.Bytes(r.CapacityBytes))
+	if r.Settings != nil {
+		line("settings", "%s", r.Settings)
+	}
 	a := &e.Allocs
 	line("success", "%.4f by count, %.4f by bytes (%d ok, %d recovered, %d failed, %d spilled, %d refused)", a.SuccessRate, a.SuccessBytesRate,
 		a.OK, a.Recovered, a.Failed, a.Spilled, a.Refused)
@@ -93,7 +116,11 @@ func printReplay(w io.Writer, r *replayResult) error {
 		line("policy latency", "%s", latencyText(&r.Timed.Policy.All))
 	}
 	if e.DeviceLatency != nil {
-		line("device latency", "%s (modelled)", latencyText(e.DeviceLatency))
+		kind := "modelled"
+		if r.Uncalibrated {
+			kind = "modelled, uncalibrated: from published figures that were not measured on this device"
+		}
+		line("device latency", "%s (%s)", latencyText(e.DeviceLatency), kind)
 	}
 	writeFailure(&b, e)
 	for _, v := range e.Violations {
