@@ -75,8 +75,13 @@ func (e *expandable) Alloc(r *sdk.Request, b *sdk.Block) trace.Status {
 	return trace.StatusFailed
 }
 
-// place tries the holes in address order.
+// place takes the first place that is mapped already, else the first hole that can be mapped from its beginning.
 func (e *expandable) place(r *sdk.Request, size uint64, b *sdk.Block) bool {
+	if i, at := e.mapped(size, max(r.Align, 1)); i != 0 {
+		e.hand(i, at, size, r)
+		e.show(at, size, b)
+		return true
+	}
 	for i := e.first; i != 0; i = e.nodes[i].next {
 		if n := &e.nodes[i]; n.state != free || !fits(n, size, r.Align) {
 			continue
@@ -90,13 +95,42 @@ func (e *expandable) place(r *sdk.Request, size uint64, b *sdk.Block) bool {
 			continue
 		}
 		e.hand(i, at, size, r)
-		*b = sdk.Block{Addr: at, Size: size, Ref: e.serial}
-		if e.bug == relativeAddress {
-			b.Addr -= e.base
-		}
+		e.show(at, size, b)
 		return true
 	}
 	return false
+}
+
+// show tells the program of its block.
+func (e *expandable) show(at, size uint64, b *sdk.Block) {
+	*b = sdk.Block{Addr: at, Size: size, Ref: e.serial}
+	if e.bug == relativeAddress {
+		b.Addr -= e.base
+	}
+}
+
+// mapped returns the first place in a free block whose pages are all mapped.
+func (e *expandable) mapped(size, align uint64) (int32, uint64) {
+	for i := e.first; i != 0; i = e.nodes[i].next {
+		n := &e.nodes[i]
+		if n.state != free || n.size < size {
+			continue
+		}
+	next:
+		for at := up(n.addr, align); at-n.addr <= n.size-size; {
+			for p := (at - e.base) / e.unit; p <= (at-e.base+size-1)/e.unit; p++ {
+				if p >= uint64(len(e.pages)) {
+					break next
+				}
+				if !e.pages[p].mapped {
+					at = up(e.base+(p+1)*e.unit, align)
+					continue next
+				}
+			}
+			return i, at
+		}
+	}
+	return 0, 0
 }
 
 // hand cuts [at, at+size) out of free block i and makes it live.

@@ -32,8 +32,8 @@ const (
 
 // allocators lists the kinds in the order of the table.
 var allocators = []allocator{
-	{kindBuddy, "binary buddy over one arena, records of blocks in device memory", false, buddyUnitBytes, 2,
-		[]sdk.Promise{sdk.PromiseReclaims, sdk.PromiseBoundedMetadata, sdk.PromiseDeterministic, sdk.PromiseBoundedWaste}, openBuddy},
+	{kindBuddy, "binary buddy over one arena, records of blocks in device memory", false, buddyUnitBytes, 0,
+		[]sdk.Promise{sdk.PromiseReclaims, sdk.PromiseBoundedMetadata, sdk.PromiseDeterministic}, openBuddy},
 	{kindCaching, "caching best fit in bins over segments, as PyTorch, CUB and RMM have it", false, cachingUnitBytes, 1,
 		[]sdk.Promise{sdk.PromiseCoalesces, sdk.PromiseNoSpuriousFailure, sdk.PromiseReclaims, sdk.PromiseBoundedMetadata, sdk.PromiseDeterministic,
 			sdk.PromiseBoundedWaste}, openCaching},
