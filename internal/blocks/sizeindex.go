@@ -45,8 +45,13 @@ func (s *SizeIndex) Insert(t *Table, i uint32) {
 	bin := binOf(size)
 	s.n++
 	s.bytes += size
-	s.words[bin/64] |= 1 << (bin % 64)
-	s.summary |= 1 << (bin / 64)
+	if s.roots[bin] == None {
+		s.words[bin/64] |= 1 << (bin % 64)
+		s.summary |= 1 << (bin / 64)
+		n.L, n.R, n.P = None, None, None
+		s.roots[bin] = i
+		return
+	}
 	parent, at, left := None, s.roots[bin], false
 	for at != None && t.B[at].pri >= pri {
 		b := &t.B[at]
@@ -73,6 +78,21 @@ func (s *SizeIndex) Insert(t *Table, i uint32) {
 	default:
 		t.B[parent].R = i
 	}
+}
+
+// Resized corrects the index after block i, which had old bytes, has changed its size and perhaps its address. A block that is
+// alone in its bin and stays in it need not move.
+func (s *SizeIndex) Resized(t *Table, i uint32, old uint64) {
+	b := &t.B[i]
+	size := b.Size
+	if bin := binOf(size); bin == binOf(old) && s.roots[bin] == i && b.L == None && b.R == None {
+		s.bytes += size - old
+		return
+	}
+	b.Size = old
+	s.Remove(t, i)
+	b.Size = size
+	s.Insert(t, i)
 }
 
 // Remove takes block i out of the index. Its address and size are those it was inserted with.

@@ -71,7 +71,7 @@ func BenchmarkSpeed(b *testing.B) {
 		if c.options != "{}" {
 			name += " " + c.options
 		}
-		row, meta := name+"\t", 0.0
+		row, meta, ran := name+"\t", 0.0, false
 		for i, l := range goldentest.Loads {
 			b.Run(name+"/"+l.Name, func(b *testing.B) {
 				v := goldentest.ReportSpeed(b, desc, c.options, l, c.original.mops[i])
@@ -80,10 +80,14 @@ func BenchmarkSpeed(b *testing.B) {
 					row += fmt.Sprintf(" (%.2f)", v.MopsPerCPUSecond/o)
 				}
 				row += "\t"
+				ran = true
 				if l.Name == "powerlaw" {
 					meta = v.MetaBytesPerLive
 				}
 			})
+		}
+		if !ran { // left out by -bench
+			continue
 		}
 		fmt.Fprintf(table, "%s%.0f\t%.0f\t\n", row, meta, goldentest.Calibrate())
 	}

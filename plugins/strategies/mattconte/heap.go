@@ -2,6 +2,7 @@ package mattconte
 
 import (
 	"math/bits"
+	"unsafe"
 
 	"github.com/gpubench/gpubench/internal/blocks"
 	"github.com/gpubench/gpubench/plugins/sdk"
@@ -192,7 +193,7 @@ func (h *Heap) Inspect(in *sdk.Inspection) {
 	}
 	in.Segments = append(in.Segments, seg)
 	in.FreeLists = append(in.FreeLists, sdk.FreeList{Name: "all", Len: uint64(h.lists.Len()), Bytes: h.lists.Bytes()})
-	in.MetaBytes += h.t.MetaBytes()
+	in.MetaBytes += h.t.MetaBytes() + uint64(unsafe.Sizeof(*h))
 }
 
 var _ arena.Heap = (*Heap)(nil)

@@ -2,6 +2,7 @@ package offsetalloc
 
 import (
 	"math/bits"
+	"unsafe"
 
 	"github.com/gpubench/gpubench/internal/blocks"
 	"github.com/gpubench/gpubench/plugins/sdk"
@@ -155,7 +156,7 @@ func (h *Heap) Inspect(in *sdk.Inspection) {
 	}
 	in.Segments = append(in.Segments, seg)
 	in.FreeLists = append(in.FreeLists, sdk.FreeList{Name: "all", Len: uint64(h.bins.Len()), Bytes: h.bins.Bytes()})
-	in.MetaBytes += h.t.MetaBytes()
+	in.MetaBytes += h.t.MetaBytes() + uint64(unsafe.Sizeof(*h))
 }
 
 var _ arena.Heap = (*Heap)(nil)

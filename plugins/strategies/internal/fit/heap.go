@@ -1,6 +1,8 @@
 package fit
 
 import (
+	"unsafe"
+
 	"github.com/gpubench/gpubench/internal/blocks"
 	"github.com/gpubench/gpubench/plugins/sdk"
 	"github.com/gpubench/gpubench/plugins/strategies/internal/arena"
@@ -165,12 +167,19 @@ func (h *Heap) cutTree(i uint32, n uint64) uint32 {
 	return low
 }
 
+// cutSized is cutTree for the index by size, in which what is left may have to move.
 func (h *Heap) cutSized(i uint32, n uint64) uint32 {
-	h.remove(i)
-	if h.t.B[i].Size > n {
-		h.insert(h.t.SplitHigh(i, n))
+	old := h.t.B[i].Size
+	if old == n {
+		h.remove(i)
+		return i
 	}
-	return i
+	low := h.t.SplitLow(i, n)
+	if i == h.first {
+		h.first = low
+	}
+	h.sizes.Resized(h.t, i, old)
+	return low
 }
 
 // Free joins the block to its free neighbours.
@@ -186,17 +195,25 @@ func (h *Heap) Free(addr, granted, ref uint64) bool {
 		}
 		return true
 	}
-	if prev := h.t.B[i].Prev; h.t.B[prev].Free {
-		h.sizes.Remove(h.t, prev)
-		h.t.Absorb(prev, i)
-		i = prev
-	}
-	if next := h.t.B[i].Next; h.t.B[next].Free {
-		h.sizes.Remove(h.t, next)
-		h.t.Absorb(i, next)
-	}
-	h.insert(i)
+	h.freeSized(i)
 	return true
+}
+
+// freeSized joins block i to its free neighbours in the index by size.
+func (h *Heap) freeSized(i uint32) {
+	b := &h.t.B[i]
+	if next := b.Next; h.t.B[next].Free {
+		h.sizes.Remove(h.t, next)
+		h.t.AbsorbNext(i)
+	}
+	prev := b.Prev
+	if !h.t.B[prev].Free {
+		h.insert(i)
+		return
+	}
+	old := h.t.B[prev].Size
+	h.t.AbsorbNext(prev)
+	h.sizes.Resized(h.t, prev, old)
 }
 
 // Live reports whether ref names the live block at addr.
@@ -225,7 +242,7 @@ func (h *Heap) Inspect(in *sdk.Inspection) {
 	}
 	in.Segments = append(in.Segments, seg)
 	in.FreeLists = append(in.FreeLists, holes)
-	in.MetaBytes += h.t.MetaBytes()
+	in.MetaBytes += h.t.MetaBytes() + uint64(unsafe.Sizeof(*h))
 }
 
 func (h *Heap) insert(i uint32) {

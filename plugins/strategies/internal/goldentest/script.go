@@ -12,10 +12,10 @@ import (
 
 // Op is one operation of a script.
 type Op struct {
-	Free   bool
-	ID     uint32 // of the allocation; ids are dense
 	Size   uint64
+	ID     uint32 // of the allocation; ids are dense
 	Stream uint16
+	Free   bool
 }
 
 // Script is an allocation script: lines `a ID SIZE [STREAM]` and `f ID [STREAM]` below a header `# cap=BYTES name=NAME`.

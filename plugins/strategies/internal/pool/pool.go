@@ -13,6 +13,7 @@ package pool
 import (
 	"cmp"
 	"slices"
+	"unsafe"
 
 	"github.com/gpubench/gpubench/internal/blocks"
 	"github.com/gpubench/gpubench/plugins/sdk"
@@ -124,34 +125,56 @@ func (p *Pool) BestAligned(list uint32, size, align uint64) uint32 {
 	return i
 }
 
-// Cut takes the free block i out of its list, cuts off the low gap bytes and what lies above size bytes, and puts both back
-// into the same list. It returns the block of size bytes. A size of 0 keeps all above the gap.
+// Cut cuts size bytes behind the low gap bytes out of the free block i; the gap and what lies above stay in the same list. It
+// returns the block of size bytes, in no list. A size of 0 keeps all above the gap.
 func (p *Pool) Cut(i uint32, gap, size uint64) uint32 {
 	list := p.T.B[i].User
-	p.Remove(i)
 	if gap > 0 {
+		p.Remove(i)
 		rest := p.T.SplitHigh(i, gap)
 		p.Insert(i, list)
-		i = rest
+		if size > 0 && p.T.B[rest].Size > size {
+			p.Insert(p.T.SplitHigh(rest, size), list)
+		}
+		return rest
 	}
-	if size > 0 && p.T.B[i].Size > size {
-		p.Insert(p.T.SplitHigh(i, size), list)
+	old := p.T.B[i].Size
+	if size == 0 || old == size {
+		p.Remove(i)
+		return i
 	}
-	return i
+	low := p.T.SplitLow(i, size)
+	if p.T.B[low].Prev == blocks.None {
+		p.startsAt(i, low)
+	}
+	p.lists[list].Resized(p.T, i, old)
+	return low
+}
+
+// startsAt makes block low the first of the segment whose first block was i.
+func (p *Pool) startsAt(i, low uint32) {
+	for k := range p.Segments {
+		if p.Segments[k].First == i {
+			p.Segments[k].First = low
+		}
+	}
 }
 
 // Give frees block i into a list, joined with its free neighbours of that list.
 func (p *Pool) Give(i, list uint32) {
-	if prev := p.T.B[i].Prev; p.mergeable(prev, list) {
-		p.Remove(prev)
-		p.T.Absorb(prev, i)
-		i = prev
-	}
-	if next := p.T.B[i].Next; p.mergeable(next, list) {
+	b := &p.T.B[i]
+	if next := b.Next; p.mergeable(next, list) {
 		p.Remove(next)
-		p.T.Absorb(i, next)
+		p.T.AbsorbNext(i)
 	}
-	p.Insert(i, list)
+	prev := b.Prev
+	if !p.mergeable(prev, list) {
+		p.Insert(i, list)
+		return
+	}
+	old := p.T.B[prev].Size
+	p.T.AbsorbNext(prev)
+	p.lists[list].Resized(p.T, prev, old)
 }
 
 func (p *Pool) mergeable(i, list uint32) bool {
@@ -189,7 +212,7 @@ func (p *Pool) Inspect(in *sdk.Inspection, listName func(list int) string) {
 			in.FreeLists = append(in.FreeLists, sdk.FreeList{Name: listName(k), Len: uint64(l.Len()), Bytes: l.Bytes()})
 		}
 	}
-	in.MetaBytes += p.T.MetaBytes()
+	in.MetaBytes += p.T.MetaBytes() + uint64(len(p.lists))*uint64(unsafe.Sizeof(blocks.SizeIndex{})) + uint64(cap(p.Segments))*uint64(unsafe.Sizeof(Segment{}))
 }
 
 // Gap returns the distance from addr up to the next multiple of align, a power of two (0 and 1: none demanded).
