@@ -75,6 +75,11 @@ func (c *counts) addLarge(v, k uint64) {
 		c.used++
 		return
 	}
+	c.coarsely(v, k)
+}
+
+// coarsely counts a value in its bin.
+func (c *counts) coarsely(v, k uint64) {
 	if c.coarse == nil {
 		c.coarse = make([]uint64, 64<<coarseBits)
 	}
@@ -109,25 +114,46 @@ func coarseRange(bin int) (low, width uint64) {
 	return 1<<k + uint64(bin&(1<<coarseBits-1))*width, width
 }
 
-// merge adds all of o.
+// merge adds all of o. What o knows exactly stays exact.
 func (c *counts) merge(o *counts) {
+	sum := c.sum
+	c.mergeAs(o, func(v uint64) uint64 { return v })
+	c.sum = sum.plus(o.sum) // exact, where values are in bins too
+}
+
+// mergeAs adds all of o with every value passed through f, which does not fall.
+func (c *counts) mergeAs(o *counts, f func(uint64) uint64) {
+	if o.n == 0 {
+		return
+	}
 	for v, k := range o.dense[:o.highest+1] {
 		if k != 0 {
-			c.add(uint64(v), k)
+			c.add(f(uint64(v)), k)
 		}
 	}
 	for _, d := range o.table {
 		if d.count != 0 {
-			c.add(d.value, d.count)
+			c.add(f(d.value), d.count)
 		}
 	}
 	for b, k := range o.coarse {
 		if k != 0 {
 			low, width := coarseRange(b)
-			c.add(low+width/2, k)
+			c.addCoarse(f(low+width/2), k)
 		}
 	}
-	c.max = max(c.max, o.max)
+	c.max = max(c.max, f(o.max))
+}
+
+// addCoarse counts a value that is itself the middle of a bin.
+func (c *counts) addCoarse(v, k uint64) {
+	if v < 1<<denseBits {
+		c.add(v, k)
+		return
+	}
+	c.n += k
+	c.sum.addProduct(v, k)
+	c.coarsely(v, k)
 }
 
 // sorted holds the values of a counts in order.

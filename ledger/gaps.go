@@ -61,6 +61,11 @@ func (s *sum128) addProduct(a, b uint64) {
 	s.hi += hi + c
 }
 
+func (s sum128) plus(t sum128) sum128 {
+	lo, c := bits.Add64(s.lo, t.lo, 0)
+	return sum128{s.hi + t.hi + c, lo}
+}
+
 func (s sum128) float() float64 { return float64(float64(s.hi)*(1<<64)) + float64(s.lo) }
 
 func (g *gapSet) reset() {

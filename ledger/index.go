@@ -38,17 +38,26 @@ func (x *index) reset() {
 	x.first, x.order, x.n = x.first[:0], x.order[:0], 0
 }
 
-// upper returns the number of elements of a sorted slice that are at most v. The comparisons are as good as random, so
-// there is no branch on them: the borrow of v − a[mid] becomes a mask.
+// upper returns the number of elements of a sorted slice that are at most v. The comparisons are as good as random, so there is no branch
+// on them: the borrow of v − a[i] becomes a number. Each step asks at three places at once and keeps a quarter: the three
+// loads do not wait for each other, so 128 elements cost four waits instead of seven.
 func upper(a []uint64, v uint64) int {
 	lo, n := 0, len(a)
-	for n > 0 {
-		half := (n + 1) >> 1
-		_, above := bits.Sub64(v, a[lo+half-1], 0)
-		lo += half & (int(above) - 1)
-		n -= half
+	for n > 3 {
+		q := n >> 2
+		w := a[lo : lo+n]
+		_, above1 := bits.Sub64(v, w[q-1], 0)
+		_, above2 := bits.Sub64(v, w[2*q-1], 0)
+		_, above3 := bits.Sub64(v, w[3*q-1], 0)
+		lo += q * (3 - int(above1+above2+above3))
+		n -= 3 * q // what is left of the slice when all three were passed; never less than a quarter
 	}
-	return lo
+	passed := 0
+	for _, x := range a[lo : lo+n] {
+		_, above := bits.Sub64(v, x, 0)
+		passed += 1 - int(above)
+	}
+	return lo + passed
 }
 
 // floor returns the last entry whose address is at most addr.

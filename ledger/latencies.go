@@ -23,13 +23,7 @@ func (l *Latencies) Feed(events []trace.Event, outcomes []trace.Outcome) {
 }
 
 // Samples is the number of allocs and frees timed so far.
-func (l *Latencies) Samples() uint64 {
-	var n uint64
-	for k := range l.t.policy {
-		n += l.t.policy[k].n
-	}
-	return n
-}
+func (l *Latencies) Samples() uint64 { return l.t.samples() }
 
 // Report gives the distributions. Device time that a model made is exact and not in it.
 func (l *Latencies) Report() *Timed {

@@ -30,6 +30,7 @@ type Ledger struct {
 	extents    []span // of the event being read
 	shareCalls []trace.Call
 	spans, cut []span
+	touched    uint64 // by warm
 	loose      uint64 // calls after the last outcome: of an event that never ended
 
 	liveBytes, grantedBytes, liveBlocks uint64
@@ -97,6 +98,9 @@ func (l *Ledger) Feed(first uint64, events []trace.Event, timesNs []int64, outco
 		l.enterStart()
 	}
 	for i := range outcomes {
+		if i%warmEvents == 0 {
+			l.warm(events[i:min(i+warmEvents, len(outcomes))])
+		}
 		o := &outcomes[i]
 		from := next
 		if next < len(calls) && calls[next].Event == l.n {
@@ -125,6 +129,29 @@ func (l *Ledger) Feed(first uint64, events []trace.Event, timesNs []int64, outco
 		return l.fail("call log: a record of event %d where event %d was expected", calls[next].Event, l.n)
 	}
 	return nil
+}
+
+// warmEvents is how many events are looked up ahead at a time: enough for their cache misses to overlap, few enough to be there still
+// when the event comes.
+const warmEvents = 16
+
+// warm brings what the next events name into the cache: the entry of each slot, and of a block its item and place. One after the other, as the
+// events come, these would be waits of their own; together they are one.
+func (l *Ledger) warm(events []trace.Event) {
+	var ids [warmEvents]uint32
+	for i := range events {
+		ids[i] = noItem
+		if s := events[i].Slot; int(s) < len(l.blocks) {
+			ids[i] = l.blocks[s].item
+		}
+	}
+	var touched uint64
+	for _, id := range ids[:len(events)] {
+		if int(id) < len(l.dev.items) && int(id) < len(l.dev.idx.where) {
+			touched += l.dev.items[id].addr + uint64(l.dev.idx.where[id])
+		}
+	}
+	l.touched = touched // so that the loads are not removed
 }
 
 func (l *Ledger) fail(format string, args ...any) error {

@@ -33,10 +33,12 @@ type timing struct {
 	tickNs          float64
 	cost            uint32
 	subtract        uint32            // cost, or 0 where the plugin subtracted it
-	policy          [timeKinds]counts // ticks, clock cost subtracted
-	total           [timeKinds]counts // ns
-	device          counts            // ns
-	all             counts            // scratch: allocs and frees together
+	policy          [timeKinds]counts // ticks, clock cost subtracted, of events without device time: nearly all, so they cost one count
+	policyDevice    [timeKinds]counts // ticks of the events with device time
+	totalDevice     [timeKinds]counts // ns, policy and device together, of the events with device time
+	device          counts            // ns, where not 0
+	deviceZero      uint64            // events without device time
+	one, all        counts            // scratch: a kind whole, and allocs and frees together
 	notTimed        uint64
 	saturated       uint64
 	saturatedDevice uint64
@@ -54,10 +56,11 @@ func (t *timing) ready(cfg *Config) *timing {
 	}
 	for k := range t.policy {
 		t.policy[k].reset()
-		t.total[k].reset()
+		t.policyDevice[k].reset()
+		t.totalDevice[k].reset()
 	}
 	t.device.reset()
-	t.all.reset()
+	t.deviceZero = 0
 	t.modelled, t.tickNs, t.cost, t.subtract = cfg.ModelledTime, cfg.TickNs, cfg.ClockCostTicks, cfg.ClockCostTicks
 	if cfg.ClockCostSubtracted {
 		t.subtract = 0
@@ -82,11 +85,15 @@ func (t *timing) add(kind trace.Kind, o *trace.Outcome) {
 	if o.Status == trace.StatusSkipped || o.Status == trace.StatusUnsupported {
 		return
 	}
-	if o.Flags&trace.OutcomeDeviceTimeSaturated != 0 {
-		t.saturatedDevice++
+	if o.DeviceNs == 0 {
+		t.deviceZero++
+	} else {
+		t.device.add(uint64(o.DeviceNs), 1)
 	}
-	t.device.add(uint64(o.DeviceNs), 1)
 	if o.Flags != 0 {
+		if o.Flags&trace.OutcomeDeviceTimeSaturated != 0 {
+			t.saturatedDevice++
+		}
 		if o.Flags&trace.OutcomeNotTimed != 0 {
 			t.notTimed++
 			return
@@ -97,8 +104,23 @@ func (t *timing) add(kind trace.Kind, o *trace.Outcome) {
 		}
 	}
 	ticks := uint64(o.PolicyTicks - min(o.PolicyTicks, t.subtract))
-	t.policy[k].add(ticks, 1)
-	t.total[k].add(uint64(float64(ticks)*t.tickNs+0.5)+uint64(o.DeviceNs), 1)
+	if o.DeviceNs == 0 {
+		t.policy[k].add(ticks, 1)
+		return
+	}
+	t.policyDevice[k].add(ticks, 1)
+	t.totalDevice[k].add(t.ns(ticks)+uint64(o.DeviceNs), 1)
+}
+
+// ns rounds ticks to nanoseconds.
+func (t *timing) ns(ticks uint64) uint64 { return uint64(float64(ticks)*t.tickNs + 0.5) }
+
+// samples is the number of events with a policy time.
+func (t *timing) samples() (n uint64) {
+	for k := range t.policy {
+		n += t.policy[k].n + t.policyDevice[k].n
+	}
+	return n
 }
 
 // report makes the Timed part, and returns the device latency apart when the device's time is a model's.
@@ -106,10 +128,19 @@ func (t *timing) report() (timed *Timed, modelled *Latency) {
 	r := &Timed{TickNs: t.tickNs, ClockCostNs: float64(t.cost) * t.tickNs, NotTimed: t.notTimed,
 		Saturated: t.saturated, SaturatedDevice: t.saturatedDevice}
 	floor := minClockCosts * r.ClockCostNs
-	r.Policy = t.byKind(&t.policy, t.tickNs, floor)
-	r.Total = t.byKind(&t.total, 1, floor)
+	r.Policy = t.byKind(t.tickNs, floor, func(into *counts, kind int) {
+		into.merge(&t.policy[kind])
+		into.merge(&t.policyDevice[kind])
+	})
+	r.Total = t.byKind(1, floor, func(into *counts, kind int) {
+		into.mergeAs(&t.policy[kind], t.ns)
+		into.merge(&t.totalDevice[kind])
+	})
 	r.PolicyBusyNs = r.Policy.All.MeanNs * float64(r.Policy.All.Samples)
-	device := latency(&t.device, 1, 0, t.saturatedDevice)
+	t.one.reset()
+	t.one.merge(&t.device)
+	t.one.add(0, t.deviceZero)
+	device := latency(&t.one, 1, 0, t.saturatedDevice)
 	if t.modelled {
 		return r, &device
 	}
@@ -117,12 +148,16 @@ func (t *timing) report() (timed *Timed, modelled *Latency) {
 	return r, nil
 }
 
-func (t *timing) byKind(c *[timeKinds]counts, unitNs, floorNs float64) (l LatencyByKind) {
-	l.Alloc = latency(&c[timeAlloc], unitNs, floorNs, t.saturatedBy[timeAlloc])
-	l.Free = latency(&c[timeFree], unitNs, floorNs, t.saturatedBy[timeFree])
+// byKind reads the distributions that gather makes of each kind.
+func (t *timing) byKind(unitNs, floorNs float64, gather func(into *counts, kind int)) (l LatencyByKind) {
 	t.all.reset()
-	t.all.merge(&c[timeAlloc])
-	t.all.merge(&c[timeFree])
+	read := func(kind int) Latency {
+		t.one.reset()
+		gather(&t.one, kind)
+		t.all.merge(&t.one)
+		return latency(&t.one, unitNs, floorNs, t.saturatedBy[kind])
+	}
+	l.Alloc, l.Free = read(timeAlloc), read(timeFree)
 	l.All = latency(&t.all, unitNs, floorNs, t.saturated)
 	return l
 }
