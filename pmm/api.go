@@ -2,8 +2,8 @@ package pmm
 
 import "github.com/gpubench/gpubench/pmm/pma"
 
-// This file is the small face of the model for a backend: device memory by the resource manager's pages or by kernel
-// chunks, and what is left. The price of a call is the advance of NowNs over it.
+// This file is the small face of the model for whoever needs a chunk at a time, and what is left of the device. The price of
+// a call is the advance of NowNs over it.
 
 // AllocKernel allocates one kernel chunk of a size of the kernel mask (256, 4 KiB, 64 KiB or 2 MiB on Pascal and newer),
 // without eviction.
@@ -26,9 +26,6 @@ func (m *Model) AllocUser(size uint64, flags Flags, b Block) (Chunk, Status) {
 	}
 	return c[0], s
 }
-
-// AllocRoots allocates len(out) kernel chunks of 2 MiB, all or none.
-func (m *Model) AllocRoots(out []Chunk) Status { return m.Alloc(Kernel, RootBytes, None, out, nil) }
 
 // FreeChunk frees a chunk with nothing pending on it.
 func (m *Model) FreeChunk(c Chunk) Status { return m.Free(c, Tracker{}) }

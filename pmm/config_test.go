@@ -82,19 +82,15 @@ func TestStatusErrors(t *testing.T) {
 	}
 }
 
-// TestAllocRoots: a batch of roots is all or nothing, and comes without batching from PMA.
-func TestAllocRoots(t *testing.T) {
+// TestWrongFrees: a chunk that was freed, or never was, is refused.
+func TestWrongFrees(t *testing.T) {
 	m := newModel(t, 4)
 	cs := make([]pmm.Chunk, 3)
-	if s := m.AllocRoots(cs); s != pmm.OK {
+	if s := m.Alloc(pmm.Kernel, pmm.RootBytes, pmm.None, cs, nil); s != pmm.OK {
 		t.Fatal(s)
 	}
 	if in := m.MemInfo(); in.PinnedBytes != 3*pmm.RootBytes || in.FreeBytes != pmm.RootBytes || in.FreeRoots != 1 {
 		t.Errorf("%+v", in)
-	}
-	more := make([]pmm.Chunk, 2)
-	if s := m.AllocRoots(more); s != pmm.NoMemory || more[0] != pmm.NoChunk {
-		t.Errorf("%v, %v", s, more)
 	}
 	if s := m.FreeChunks(cs); s != pmm.OK {
 		t.Fatal(s)
@@ -106,6 +102,31 @@ func TestAllocRoots(t *testing.T) {
 		t.Errorf("a chunk that never was: %v", s)
 	}
 	if v := m.CheckEmpty(); len(v) > 0 {
+		t.Error(v[0])
+	}
+}
+
+// TestMaxwellFull: with the six kernel sizes of Maxwell a small request on a device full of user memory looks at every
+// kernel list and nowhere else.
+func TestMaxwellFull(t *testing.T) {
+	cfg := pmm.DefaultConfig(2 * pmm.RootBytes)
+	cfg.UserSizes, cfg.KernelSizes, cfg.NoEviction = pmm.Archs[0].UserSizes4K, pmm.Archs[0].KernelSizes, true
+	m, err := pmm.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for b := range 2 {
+		c, s := m.AllocUser(pmm.RootBytes, pmm.None, pmm.Block(b))
+		if s != pmm.OK || m.MarkRoot(c, pmm.Unused) != pmm.OK {
+			t.Fatal(s)
+		}
+	}
+	for size := m.SizesMask(pmm.Kernel); size != 0; size &= size - 1 {
+		if c, s := m.AllocKernel(size & -size); s != pmm.NoMemory || c != pmm.NoChunk {
+			t.Errorf("%d bytes of kernel memory: %v at 0x%x", size&-size, s, m.Addr(c))
+		}
+	}
+	if v := m.Check(); len(v) > 0 {
 		t.Error(v[0])
 	}
 }

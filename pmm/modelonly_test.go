@@ -93,6 +93,33 @@ func TestEmergencyDefrag(t *testing.T) {
 	}
 }
 
+// TestFragStatsFull: with nothing free there is no fragmentation.
+func TestFragStatsFull(t *testing.T) {
+	m := newModel(t, 2)
+	if _, s := m.RMAlloc(nil, 2, pmm.RootBytes, false); s != pmm.OK {
+		t.Fatal(s)
+	}
+	if f := m.FragStats(); f.External != 0 {
+		t.Errorf("external fragmentation %v of a full device, want 0", f.External)
+	}
+}
+
+// TestPoolSize: a pool takes the roots that its bytes need, no more.
+func TestPoolSize(t *testing.T) {
+	for bytes, roots := range map[uint64]int{1: 1, pmm.RootBytes: 1, pmm.RootBytes + 1: 2, 2 * pmm.RootBytes: 2, 4 * pmm.RootBytes: 4} {
+		m := newModel(t, 4)
+		if _, err := m.NewPool(pmm.Kernel, bytes); err != nil {
+			t.Fatal(err)
+		}
+		if got := 4 - m.MemInfo().FreeRoots; got != roots {
+			t.Errorf("a pool of %d bytes took %d roots, want %d", bytes, got, roots)
+		}
+	}
+	if _, err := newModel(t, 4).NewPool(pmm.Kernel, 4*pmm.RootBytes+1); !errors.Is(err, pmm.NoMemory) {
+		t.Errorf("a pool larger than the device: %v", err)
+	}
+}
+
 // TestPool: a pool of two roots serves the smallest size that fits, never grows, merges eagerly, and is whole in the end.
 func TestPool(t *testing.T) {
 	for typ := pmm.User; typ <= pmm.Kernel; typ++ {

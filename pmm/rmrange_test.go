@@ -6,6 +6,66 @@ import (
 	"github.com/gpubench/gpubench/pmm"
 )
 
+// TestRMAllocRangeFresh: the lowest run of a fresh device begins at address 0; the next follows it.
+func TestRMAllocRangeFresh(t *testing.T) {
+	m := newModel(t, 4)
+	for want := uint64(0); want < 4; want += 2 {
+		if at, s := m.RMAllocRange(2, false); s != pmm.OK || at != want*pmm.RootBytes {
+			t.Fatalf("two roots: 0x%x, %v, want 0x%x", at, s, want*pmm.RootBytes)
+		}
+	}
+	if _, s := m.RMAllocRange(1, false); s != pmm.NoMemory {
+		t.Errorf("a full device: %v", s)
+	}
+}
+
+// TestRMAlloc: pages of a client come lowest first, of each size that PMA serves; one that cannot be served in full leaves
+// nothing behind, and its price is the call and the pages.
+func TestRMAlloc(t *testing.T) {
+	cfg := pmm.DefaultConfig(2 * pmm.RootBytes)
+	cfg.Costs = pmm.Costs{PMACallNs: pmm.Cost{Value: 100, Source: "made up"}, PMARootNs: pmm.Cost{Value: 7, Source: "made up"}}
+	m, err := pmm.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	small, s := m.RMAlloc(nil, 3, 64<<10, false)
+	if s != pmm.OK || len(small) != 3 || small[0] != 0 || small[2] != 2*64<<10 || m.NowNs() != 121 {
+		t.Fatalf("three small pages: %x, %v, %d ns", small, s, m.NowNs())
+	}
+	twin, s := m.RMAlloc(nil, 1, 128<<10, false)
+	if s != pmm.OK || twin[0] != 4*64<<10 {
+		t.Fatalf("a page of 128 KiB: %x, %v, want the lowest aligned place", twin, s)
+	}
+	if got, s := m.RMAlloc([]uint64{99}, 2, pmm.RootBytes, false); s != pmm.NoMemory || len(got) != 1 {
+		t.Fatalf("two roots of which one is whole: %x, %v", got, s)
+	}
+	if in := m.MemInfo(); in.FreeBytes != 2*pmm.RootBytes-5*64<<10 || in.FreeRoots != 1 {
+		t.Errorf("after the failure: %+v", in)
+	}
+	for _, bad := range []struct {
+		addr, page uint64
+		want       pmm.Status
+	}{
+		{64 << 10, 128 << 10, pmm.InvalidAddress}, // not aligned
+		{2 * pmm.RootBytes, 64 << 10, pmm.InvalidAddress},
+		{3 * 64 << 10, 64 << 10, pmm.InvalidState}, // free
+		{0, 4 << 10, pmm.InvalidArgument},
+	} {
+		if s := m.RMFree([]uint64{bad.addr}, bad.page); s != bad.want {
+			t.Errorf("freeing 0x%x of %d bytes: %v, want %v", bad.addr, bad.page, s, bad.want)
+		}
+	}
+	if s := m.RMFree(small, 64<<10); s != pmm.OK {
+		t.Fatal(s)
+	}
+	if s := m.RMFree(twin, 128<<10); s != pmm.OK || m.MemInfo().FreeRoots != 2 {
+		t.Errorf("%v, %+v", s, m.MemInfo())
+	}
+	if v := m.CheckEmpty(); len(v) > 0 {
+		t.Error(v[0])
+	}
+}
+
 // TestRMAllocRange: contiguous roots come from a free run when there is one, else by emptying a range, scrubbed before they
 // are handed out; a pinned chunk in the only range makes it fail, and everything that is free then is free again.
 func TestRMAllocRange(t *testing.T) {
