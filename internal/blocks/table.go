@@ -24,7 +24,7 @@ type Block struct {
 
 // Table is an array of blocks named by index. Make one with NewTable.
 type Table struct {
-	B     []Block // B[0] is a sentinel: all zero. Appending moves the array: do not keep pointers over New
+	B     []Block // B[0] is a sentinel: never free, all zero but for R, to which Lists write. Appending moves the array: do not keep pointers over New
 	spare uint32  // head of the recycled entries, linked by Next
 	seed  uint32
 	inUse int

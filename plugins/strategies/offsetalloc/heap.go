@@ -14,28 +14,19 @@ const (
 	unitBytes = 256
 	// maxUnits is the largest range: the original counts in 32 bits.
 	maxUnits = 1<<32 - 1
-	// mantissaLog2 is MANTISSA_BITS.
+	// mantissaLog2 is MANTISSA_BITS: 8 bins a doubling.
 	mantissaLog2 = 3
-	mantissaMask = 1<<mantissaLog2 - 1
 )
 
-// binDown is SmallFloat::uintToFloatRoundDown of a number of units.
+// binDown is SmallFloat::uintToFloatRoundDown of a number of units: below 8 the number itself; from there on, with the mantissa
+// of four bits that its shift by m leaves, of which the highest is 1, the number 8*m + mantissa. No branch depends on the size.
 func binDown(units uint64) uint32 {
-	if units <= mantissaMask {
-		return uint32(units)
-	}
-	m := uint(bits.Len64(units)) - 1 - mantissaLog2
-	return uint32(m+1)<<mantissaLog2 | uint32(units>>m)&mantissaMask
+	m := uint(bits.Len64(units|1<<mantissaLog2)) - 1 - mantissaLog2
+	return uint32(m<<mantissaLog2) + uint32(units>>(m&63))
 }
 
-// binUp is SmallFloat::uintToFloatRoundUp; the carry into the exponent is right.
-func binUp(units uint64) uint32 {
-	bin := binDown(units)
-	if units > mantissaMask && units&(1<<(bits.Len64(units)-1-mantissaLog2)-1) != 0 {
-		bin++
-	}
-	return bin
-}
+// binUp is SmallFloat::uintToFloatRoundUp of a number of units above 0: the bin after that of all smaller numbers.
+func binUp(units uint64) uint32 { return binDown(units-1) + 1 }
 
 // Heap is a heap of one range. Make one with newHeap.
 type Heap struct {
