@@ -230,6 +230,8 @@ func codeOf(err error) codes.Code {
 		return codes.Unimplemented
 	case is(ErrBusy, ErrNotOpen, ErrClosed, ErrWrongEvent):
 		return codes.FailedPrecondition
+	case is(trace.CallInvalidValue.Err()): // of the device, when a strategy opens: it does not serve such a strategy
+		return codes.InvalidArgument
 	case is(ErrOptions, ErrRequest, ErrBadTrace, ErrSegment, wire.ErrGeometry, wire.ErrWindow, wire.ErrSlot, wire.ErrProgram):
 		return codes.InvalidArgument
 	}

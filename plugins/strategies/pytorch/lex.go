@@ -5,10 +5,17 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/gpubench/gpubench/plugins/sdk"
 )
 
-// ErrSettings marks every complaint about a settings string.
-var ErrSettings = errors.New("PYTORCH_CUDA_ALLOC_CONF")
+// ErrSettings marks every complaint about a settings string: a bad option.
+var ErrSettings error = settingsError{}
+
+type settingsError struct{}
+
+func (settingsError) Error() string { return "PYTORCH_CUDA_ALLOC_CONF" }
+func (settingsError) Unwrap() error { return sdk.ErrOptions }
 
 // The settings that the parsers know, and the tokens around them.
 const (
