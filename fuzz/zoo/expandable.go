@@ -197,12 +197,7 @@ func (e *expandable) unmapPage(p int) {
 	if !e.pages[p].mapped {
 		return
 	}
-	at := e.base + uint64(p)*e.unit
-	if e.bug == ordinaryRelease { // as of a segment that came from malloc
-		e.dev.Free(at)
-	} else {
-		e.vm.Unmap(at, e.unit)
-	}
+	e.vm.Unmap(e.base+uint64(p)*e.unit, e.unit)
 	if e.bug != unmapWithoutRelease {
 		e.vm.Release(e.pages[p].phys)
 	}
@@ -222,7 +217,11 @@ func (e *expandable) unmapFree() int {
 			from, to = (n.addr-e.base)/e.unit, (n.addr-e.base+n.size+e.unit-1)/e.unit
 		}
 		for p := int(from); p < int(to) && p < len(e.pages); p++ {
-			if e.pages[p].mapped {
+			switch {
+			case !e.pages[p].mapped:
+			case e.bug == ordinaryRelease: // as of a segment that came from malloc
+				e.dev.Free(e.base + uint64(p)*e.unit)
+			default:
 				e.unmapPage(p)
 				count++
 			}
@@ -272,7 +271,9 @@ func (e *expandable) Trim() trace.Status {
 func (e *expandable) Reset() trace.Status {
 	e.chain = newChain(e.bug)
 	e.first = e.add(e.base, e.bytes, 0)
-	e.unmapFree()
+	for p := range e.pages {
+		e.unmapPage(p)
+	}
 	return trace.StatusOK
 }
 

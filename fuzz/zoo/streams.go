@@ -12,6 +12,7 @@ import (
 type streamed struct {
 	c       *caching
 	dev     backends.Streams // nil: the device has no streams, everything is complete at once
+	names   []uint64         // of streams
 	used    map[uint64][]sdk.Stream
 	queues  [][]waiting // freed blocks by the stream they were allocated on, oldest first
 	current sdk.Stream  // of the last alloc
@@ -24,7 +25,7 @@ type waiting struct {
 }
 
 func openStreams(env *sdk.Env, b bug) (sdk.Strategy, error) {
-	s := &streamed{c: newCaching(env, b), used: map[uint64][]sdk.Stream{}}
+	s := &streamed{c: newCaching(env, b), names: env.Streams, used: map[uint64][]sdk.Stream{}}
 	s.dev, _ = backends.As[backends.Streams](env.Device)
 	return s, nil
 }
@@ -112,7 +113,9 @@ func (s *streamed) record(stream sdk.Stream) (backends.EventID, bool) {
 		return 0, false
 	}
 	if s.c.bug == streamKeyAliases {
-		stream &= 3
+		if i := slices.Index(s.names, s.names[stream]&3); i >= 0 {
+			stream = sdk.Stream(i)
+		}
 	}
 	e := s.dev.Record(stream)
 	if s.dev.Query(e) {
