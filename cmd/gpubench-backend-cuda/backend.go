@@ -40,7 +40,11 @@ func backend() sdk.Backend {
 		Name: "cuda", Version: version(), Summary: "NVIDIA hardware through the CUDA driver", Options: json.RawMessage(optionsSchema),
 		Capabilities: []sdk.Capability{sdk.CapVirtualMemory, sdk.CapStreams, sdk.CapDeviceReset},
 		Open: func(raw json.RawMessage, total uint64, _ *trace.Trace) (backends.Device, error) {
-			return openDevice(raw, total)
+			d, err := openDevice(raw, total)
+			if err != nil {
+				return nil, &refusal{err}
+			}
+			return d, nil
 		},
 	}
 }
@@ -55,6 +59,18 @@ func openDevice(raw json.RawMessage, total uint64) (*cuda.Device, error) {
 		PoolThresholdBytes: o.PoolThresholdBytes, CallDeadline: time.Duration(o.CallDeadlineMs) * time.Millisecond, Users: users,
 	})
 }
+
+// refusal is an error of the machine or the request, not of this plugin: without it "no driver" would read as a defect.
+type refusal struct{ error }
+
+// Is makes the contract answer "bad request".
+func (r *refusal) Is(target error) bool { return target == sdk.ErrRequest }
+
+// Unwrap returns the error.
+func (r *refusal) Unwrap() error { return r.error }
+
+// calibrationDeadline is generous: writing a gigabyte for the first time takes long where the driver makes its pages only then.
+const calibrationDeadline = 30 * time.Second
 
 var usersLock sync.Mutex
 
@@ -83,6 +99,7 @@ func calibrate(w io.Writer, raw json.RawMessage) error {
 	if err != nil {
 		return err
 	}
+	d.SetCallDeadline(calibrationDeadline)
 	report, err := calibration.Measure(d, calibration.Options{})
 	if cerr := d.Close(); err == nil {
 		err = cerr

@@ -23,7 +23,7 @@ func telemetry() sdk.Telemetry {
 			defer one.Unlock()
 			r, err := reader()
 			if err != nil {
-				return nil, err
+				return nil, &refusal{err}
 			}
 			var list []sdk.HardwareDevice
 			for _, d := range r.Fingerprint() {
@@ -36,7 +36,7 @@ func telemetry() sdk.Telemetry {
 			defer one.Unlock()
 			r, err := reader()
 			if err != nil {
-				return err
+				return &refusal{err}
 			}
 			return r.Watch(ctx, time.Duration(intervalMs)*time.Millisecond, devices, func(s nvml.Sample) error {
 				return send(sdk.HardwareSample{Device: s.Device, UnixNs: s.UnixNs, Values: s.Values})

@@ -74,6 +74,7 @@ func diagnose(cmd *cobra.Command) []ability {
 		cudaPlugin(),
 		toolAbility("gcc", "C compiler", "builds gpubench-backend-cuda, and lets tests run under the race detector"),
 	}
+	list = append(list, hardwareAbilities(cmd.Context())...)
 	for _, p := range host.Places() {
 		_, err := os.Stat(p.Dir)
 		list = append(list, ability{Name: "plugins, " + p.Name, Have: err == nil, What: p.Dir, Adds: "third-party strategies and backends are found here"})

@@ -91,6 +91,9 @@ func (j *job) plan(ctx context.Context, cmd *cobra.Command, settings []configs.S
 	if err != nil {
 		return err
 	}
+	if device, err = hardwareDevice(ctx, s.Backend, s.BackendOptions, device); err != nil {
+		return err
+	}
 	device.CapacityBytes = capacityFor(s.Backend, device)
 	j.capacity = device.CapacityBytes
 	dir := s.Out
@@ -322,6 +325,17 @@ func findContender(ctx context.Context, p *harness.Plugins, spec configs.Strateg
 	}
 	if len(spec.Options) == 0 {
 		options = []byte("{}")
+	}
+	if p.Backend.Path != "" { // an executable that serves backend and strategy runs both in one process
+		d, err := p.Describe(ctx, p.Backend)
+		if err != nil {
+			return harness.Contender{}, err
+		}
+		for _, s := range d.GetStrategies() {
+			if s.GetName() == spec.Name {
+				return described(d, s, spec, options, p.Backend)
+			}
+		}
 	}
 	builtin, err := p.Describe(ctx, harness.Executable{})
 	if err != nil {

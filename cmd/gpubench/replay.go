@@ -168,6 +168,13 @@ func openOne(ctx context.Context, path, dir string, f *replayFlags) (*single, er
 	if err != nil {
 		return nil, err
 	}
+	backendOptions, err := parseOptions("", f.backendOpts)
+	if err != nil {
+		return nil, fmt.Errorf("--backend-opt: %w", err)
+	}
+	if device, err = hardwareDevice(ctx, f.backend, backendOptions, device); err != nil {
+		return nil, err
+	}
 	capacity := capacityFor(f.backend, device)
 	if f.capacity != "" {
 		if capacity, err = configs.ParseBytes(f.capacity); err != nil {
