@@ -134,11 +134,19 @@ func (w *worker) batch(n uint64, snap *snapshot) (r batchResult) {
 		}
 		r.programs++
 		r.events += uint64(len(t.Events))
-		suspect := run.Crash != nil || w.quick.program(t, &run, snap.edges)
-		if !suspect && len(w.quick.fresh) > 0 && len(r.novel) < noveltyMax {
+		suspect := guilty
+		if run.Crash == nil {
+			suspect = w.quick.program(t, &run, snap.edges)
+		}
+		if suspect == spoilt {
+			_ = sess.Close()
+			sess = nil
+			continue
+		}
+		if suspect != guilty && len(w.quick.fresh) > 0 && len(r.novel) < noveltyMax {
 			r.novel = append(r.novel, newEntry(w.strip(t), w.quick.fresh))
 		}
-		if !suspect && i%deepEvery != deepEvery-1 {
+		if suspect == innocent && i%deepEvery != deepEvery-1 {
 			continue
 		}
 		r.deep++
@@ -148,7 +156,7 @@ func (w *worker) batch(n uint64, snap *snapshot) (r batchResult) {
 		if !w.look(&r, judge, t, suspect, uint64(i), snap) {
 			return r
 		}
-		if suspect { // the state is spoilt
+		if suspect == guilty { // the state is spoilt
 			_ = sess.Close()
 			sess = nil
 		}
@@ -174,7 +182,7 @@ func (w *worker) strip(t *trace.Trace) []plan.Op {
 }
 
 // look judges program i. It is false when the batch cannot go on.
-func (w *worker) look(r *batchResult, judge *Judge, t *trace.Trace, suspect bool, i uint64, snap *snapshot) bool {
+func (w *worker) look(r *batchResult, judge *Judge, t *trace.Trace, suspect suspicion, i uint64, snap *snapshot) bool {
 	streams := len(t.Streams)
 	ops := append([]plan.Op(nil), w.strip(t)...)
 	alone := w.writer.Write(ops, streams)
@@ -184,7 +192,7 @@ func (w *worker) look(r *batchResult, judge *Judge, t *trace.Trace, suspect bool
 		r.err = unlessRefusal(err)
 		return false
 	}
-	if b == nil && suspect {
+	if b == nil && suspect == guilty {
 		// Alone it shows nothing: perhaps what the programs before it left behind does it.
 		ops, b = w.history(r.number, i, judge, snap, streams)
 		if b == nil {
@@ -207,34 +215,35 @@ func (w *worker) history(batch, i uint64, judge *Judge, snap *snapshot, streams 
 	src := plan.NewRandom(w.seed, batch)
 	var parts [][]plan.Op
 	for k := range int(i) + 1 {
-		t := w.generate(src, k, snap)
-		parts = append(parts, plan.Ops(nil, t))
+		parts = append(parts, plan.Ops(nil, w.generate(src, k, snap)))
 	}
-	for from := range parts {
-		var list []plan.Op
-		shift := trace.Handle(0)
-		for _, p := range parts[from:] {
-			top := shift
-			for _, o := range p {
-				if o.Handle != 0 {
-					o.Handle += shift
-					top = max(top, o.Handle)
-				}
-				if o.Old != 0 {
-					o.Old += shift
-				}
-				list = append(list, o)
+	// As many of the last programs as there is room for.
+	from, events, handles := len(parts), 0, trace.Handle(0)
+	for from > 0 {
+		p := parts[from-1]
+		events, handles = events+len(p), handles+plan.Highest(p)
+		if events > historyEvents || handles > plan.HandlesMax {
+			break
+		}
+		from--
+	}
+	var list []plan.Op
+	shift := trace.Handle(0)
+	for _, p := range parts[from:] {
+		for _, o := range p {
+			if o.Handle != 0 {
+				o.Handle += shift
 			}
-			shift = top
+			if o.Old != 0 {
+				o.Old += shift
+			}
+			list = append(list, o)
 		}
-		if len(list) > historyEvents || shift > plan.HandlesMax {
-			continue
-		}
-		b, err := judge.Judge(w.writer.Write(list, streams))
-		if err != nil || b == nil {
-			return nil, nil
-		}
-		return list, b
+		shift += plan.Highest(p)
 	}
-	return nil, nil
+	b, err := judge.Judge(w.writer.Write(list, streams))
+	if err != nil || b == nil {
+		return nil, nil
+	}
+	return list, b
 }

@@ -77,7 +77,7 @@ func BenchmarkStages(b *testing.B) {
 			if i == 0 {
 				w.quick.open(cfg, tr)
 			}
-			if w.quick.program(tr, &run, snap.edges) {
+			if w.quick.program(tr, &run, snap.edges) == guilty {
 				b.Fatal(w.quick.led.Violations())
 			}
 		}

@@ -25,8 +25,6 @@ const (
 	stuckMax = 4
 	// refusedMax ends a campaign that runs nothing: so many batches in a row in which the strategy does not open.
 	refusedMax = 400
-	// unreproducedMax ends nothing, but is the number from which a campaign warns.
-	unreproducedMax = 1
 )
 
 // Options say how a campaign goes.
@@ -123,6 +121,9 @@ func Run(ctx context.Context, t *Target, o Options) (*Report, error) {
 	err := c.replayCorpus(ctx)
 	for err == nil && c.more(ctx) {
 		err = c.round(ctx)
+	}
+	if c.report.Unreproduced > 0 {
+		c.warn("%d breaches showed once and never again: the target's state depends on more than the program", c.report.Unreproduced)
 	}
 	if serr := c.save(); err == nil {
 		err = serr
@@ -234,9 +235,6 @@ func (c *campaign) round(ctx context.Context) error {
 	}
 	c.report.Rounds++
 	c.report.Edges, c.report.Corpus = c.edges.Len(), len(c.corpus)
-	if c.report.Unreproduced >= unreproducedMax {
-		c.warn("%d breaches showed once and never again: the target's state depends on more than the program", c.report.Unreproduced)
-	}
 	c.tell(false)
 	return c.saveSometimes()
 }

@@ -83,9 +83,10 @@ func (w *walk) step(ev *trace.Event, o *trace.Outcome) uint16 {
 	}
 	s |= uint64(bits.Len(uint(w.live)))<<36 | uint64(min(o.Calls, 3))<<40
 	s ^= uint64(o.Feature) << 44
-	s *= 0x9E3779B97F4A7C15 // Fibonacci hashing: the state's bits reach the top ones
-	edge := (s ^ w.prev>>1) >> (64 - edgeBits)
-	w.prev = s
+	// Fibonacci hashing: the state's bits reach the top ones. Of the state before, only what it was and how it ended counts:
+	// with more, the edges of a few thousand programs fill the set.
+	edge := ((s ^ w.prev<<48) * 0x9E3779B97F4A7C15) >> (64 - edgeBits)
+	w.prev = uint64(ev.Kind) | uint64(o.Status)<<8
 	return uint16(edge)
 }
 

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpubench/gpubench/pmm/script"
 	"github.com/gpubench/gpubench/trace"
 )
 
@@ -40,28 +41,30 @@ type Environment struct {
 
 // Finding is a proven breach, with the smallest program that shows it.
 type Finding struct {
-	Schema          int             `json:"schema"`
-	Class           string          `json:"class"`
-	Title           string          `json:"title"`
-	Target          string          `json:"target"`
-	StrategyVersion string          `json:"strategy_version,omitempty"`
-	Checksum        string          `json:"checksum,omitempty"` // SHA-256 of a plugin's executable
-	Breach          Breach          `json:"breach"`
-	Config          Config          `json:"config"`
-	Events          int             `json:"events"`          // of the smallest program
-	OriginalEvents  int             `json:"original_events"` // of the program as it was found
-	ShrinkRuns      int             `json:"shrink_runs"`
-	Reliability     string          `json:"reliability"` // runs of five that show the breach: "5/5"
-	Seed            uint64          `json:"seed"`
-	Batch           uint64          `json:"batch"`
-	Program         uint64          `json:"program"`  // index in the batch
-	Programs        uint64          `json:"programs"` // run before it was found
-	Count           uint64          `json:"count"`    // how often this cause was met
-	FirstSeen       string          `json:"first_seen,omitempty"`
-	LastSeen        string          `json:"last_seen,omitempty"`
-	Environment     Environment     `json:"environment"`
-	Minimal         *trace.Trace    `json:"-"`
-	Original        *trace.Trace    `json:"-"`
+	Schema          int            `json:"schema"`
+	Class           string         `json:"class"`
+	Title           string         `json:"title"`
+	Target          string         `json:"target"`
+	StrategyVersion string         `json:"strategy_version,omitempty"`
+	Checksum        string         `json:"checksum,omitempty"` // SHA-256 of a plugin's executable
+	Breach          Breach         `json:"breach"`
+	Config          Config         `json:"config"`
+	Events          int            `json:"events"`          // of the smallest program
+	OriginalEvents  int            `json:"original_events"` // of the program as it was found
+	ShrinkRuns      int            `json:"shrink_runs"`
+	Reliability     string         `json:"reliability"` // runs of five that show the breach: "5/5"
+	Seed            uint64         `json:"seed"`
+	Batch           uint64         `json:"batch"`
+	Program         uint64         `json:"program"`  // index in the batch
+	Programs        uint64         `json:"programs"` // run before it was found
+	Count           uint64         `json:"count"`    // how often this cause was met
+	FirstSeen       string         `json:"first_seen,omitempty"`
+	LastSeen        string         `json:"last_seen,omitempty"`
+	Environment     Environment    `json:"environment"`
+	Minimal         *trace.Trace   `json:"-"`
+	Original        *trace.Trace   `json:"-"`
+	Script          *script.Script `json:"-"` // of a finding in the model itself, instead of Minimal
+	originalScript  *script.Script
 	run             []trace.Outcome // of the smallest program
 }
 
@@ -203,6 +206,13 @@ func (f *Finding) contents() []namedText {
 		}
 		return b.Bytes()
 	}
+	if f.Script != nil {
+		list := []namedText{{ScriptFile, scriptText(f.Script)}, {DiffFile, []byte(f.diff())}, {StackFile, []byte(f.Breach.Stack)}, {ReproFile, []byte(f.repro())}}
+		if f.originalScript != nil {
+			list = append(list, namedText{"original.ops", scriptText(f.originalScript)})
+		}
+		return list
+	}
 	return []namedText{
 		{ProgramFile, text(f.Minimal, f.Title)}, {OriginalFile, text(f.Original, "as found: "+f.Title)},
 		{DiagramFile, []byte(Diagram(f.Minimal, f.run))}, {DiffFile, []byte(f.diff())}, {StackFile, []byte(f.Breach.Stack)}, {ReproFile, []byte(f.repro())},
@@ -212,6 +222,9 @@ func (f *Finding) contents() []namedText {
 // diff shows expected against observed at the event.
 func (f *Finding) diff() string {
 	at := "after the program: everything freed, streams completed, caches dropped"
+	if f.Script != nil && f.Breach.Event >= 0 && f.Breach.Event < len(f.Script.Ops) {
+		at = f.Script.Ops[f.Breach.Event].String()
+	}
 	if f.Minimal != nil && f.Breach.Event >= 0 && f.Breach.Event < len(f.Minimal.Events) {
 		at = string(f.Minimal.AppendEvent(nil, uint64(f.Breach.Event)))
 	}
@@ -240,6 +253,11 @@ func ReadFinding(dir string) (*Finding, error) {
 	}
 	if f.Schema != findingSchema {
 		return nil, fmt.Errorf("%s: schema %d; this program reads %d", dir, f.Schema, findingSchema)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, ScriptFile)); err == nil {
+		if f.Script, err = ReadScript(string(text)); err != nil {
+			return nil, fmt.Errorf("%s: %w", filepath.Join(dir, ScriptFile), err)
+		}
 	}
 	for _, p := range []struct {
 		name string

@@ -37,8 +37,18 @@ func (q *quick) open(cfg Config, t *trace.Trace) {
 	q.fed, q.spurious = 0, ledger.Spurious{}
 }
 
-// program checks a program, and reports whether something looks wrong. known are the edges that others saw.
-func (q *quick) program(t *trace.Trace, run *Result, known *Edges) (suspect bool) {
+// suspicion is what the quick checks think of a program.
+type suspicion uint8
+
+const (
+	innocent suspicion = iota
+	doubtful           // a failure that may have a good reason: only a judge can tell
+	guilty             // the books are broken
+	spoilt             // the target says that it broke after a failed device call: nothing to judge, and nothing to go on from
+)
+
+// program checks a program. known are the edges that others saw.
+func (q *quick) program(t *trace.Trace, run *Result, known *Edges) (suspect suspicion) {
 	q.led.Continue(t.Extras, t.Strings)
 	if q.fed > 0 {
 		for i := range run.Calls {
@@ -47,14 +57,20 @@ func (q *quick) program(t *trace.Trace, run *Result, known *Edges) (suspect bool
 			}
 		}
 	}
+	if q.gaveUp(t, run) {
+		return spoilt
+	}
 	if err := q.led.Feed(q.fed, t.Events, nil, run.Outcomes, run.Calls); err != nil {
-		return true
+		return guilty
 	}
 	q.fed += uint64(len(run.Outcomes))
-	suspect = len(q.led.Violations()) > 0
+	if len(q.led.Violations()) > 0 {
+		return guilty
+	}
+	failures := false
 	if q.careful {
 		now := q.led.SpuriousFailures()
-		suspect = suspect || now.NoneNeeded != q.spurious.NoneNeeded || now.DropCaches != q.spurious.DropCaches
+		failures = now.NoneNeeded != q.spurious.NoneNeeded || now.DropCaches != q.spurious.DropCaches
 		q.spurious = now
 	}
 	q.walk.begin(int(t.Slots))
@@ -62,12 +78,17 @@ func (q *quick) program(t *trace.Trace, run *Result, known *Edges) (suspect bool
 	for i := range run.Outcomes {
 		ev, o := &t.Events[i], &run.Outcomes[i]
 		if o.Status > trace.StatusError {
-			return true
+			return guilty
 		}
 		q.matrix[ev.Kind][o.Status]++
-		suspect = suspect || o.Status == trace.StatusError
-		if q.waste && ev.Kind.TakesMemory() && o.Status.Placed() {
-			suspect = suspect || wasted(q.target, ev, o) != nil
+		if o.Status == trace.StatusError {
+			suspect = doubtful
+		}
+		if failures && o.Status == trace.StatusFailed && 1<<ev.AlignLog2 <= max(q.target.Desc.Alignment, 1) {
+			suspect = doubtful
+		}
+		if q.waste && ev.Kind.TakesMemory() && o.Status.Placed() && wasted(q.target, ev, o) != nil {
+			suspect = doubtful
 		}
 		edge := q.walk.step(ev, o)
 		if !known.Has(edge) && q.edges.Add(edge) {
@@ -75,4 +96,14 @@ func (q *quick) program(t *trace.Trace, run *Result, known *Edges) (suspect bool
 		}
 	}
 	return suspect
+}
+
+// gaveUp looks for the answer of a target that broke; see the function gaveUp.
+func (q *quick) gaveUp(t *trace.Trace, run *Result) bool {
+	for i := range run.Outcomes {
+		if o := &run.Outcomes[i]; o.Status == trace.StatusError && o.Calls > 0 && gaveUp(&t.Events[i], o, run.Calls) {
+			return true
+		}
+	}
+	return false
 }

@@ -31,7 +31,7 @@ func (g *Generator) change(src Source, list, b []Op) []Op {
 	case 1: // repeat one: an alloc gets a new name
 		o := list[i]
 		if o.Kind.TakesMemory() {
-			o.Handle = highest(list) + 1
+			o.Handle = Highest(list) + 1
 			o.Kind, o.Old = trace.KindAlloc, 0
 		}
 		return insert(list, i, o)
@@ -57,7 +57,7 @@ func (g *Generator) change(src Source, list, b []Op) []Op {
 		if len(b) == 0 || len(list)+len(b) > 4*g.limits.LengthMax {
 			return list
 		}
-		shift := highest(list)
+		shift := Highest(list)
 		list = list[:i+1]
 		for _, o := range b[src.Draw(len(b)):] {
 			if o.Handle != 0 {
@@ -79,7 +79,8 @@ func insert(list []Op, i int, o Op) []Op {
 	return list
 }
 
-func highest(list []Op) trace.Handle {
+// Highest returns the largest handle of a program.
+func Highest(list []Op) trace.Handle {
 	h := trace.Handle(0)
 	for i := range list {
 		h = max(h, list[i].Handle)
