@@ -57,11 +57,6 @@ func (h *Heap) insert(i uint32) {
 	h.bins.Push(h.t, binDown(h.t.B[i].Size/unitBytes), i)
 }
 
-func (h *Heap) remove(i uint32) {
-	h.bins.Remove(h.t, binDown(h.t.B[i].Size/unitBytes), i)
-	h.t.B[i].Free = false
-}
-
 // Alloc is Allocator::allocate. The last node is never used: the original tests for it before it takes one.
 func (h *Heap) Alloc(size, align uint64) (addr, granted, ref uint64, ok bool) {
 	slack := max(align, unitBytes) - unitBytes
@@ -107,14 +102,15 @@ func (h *Heap) Free(addr, granted, ref uint64) bool {
 		return false
 	}
 	b := &h.t.B[i]
-	if next := b.Next; h.t.B[next].Free {
-		h.remove(next)
+	if n := &h.t.B[b.Next]; n.Free {
+		h.bins.Remove(h.t, binDown(n.Size/unitBytes), b.Next)
 		h.t.AbsorbNext(i)
 	}
 	prev := b.Prev
 	p := &h.t.B[prev]
 	if !p.Free {
-		h.insert(i)
+		b.Free = true
+		h.bins.Push(h.t, binDown(b.Size/unitBytes), i)
 		return true
 	}
 	old := p.Size

@@ -73,8 +73,11 @@ func (s *Strategy) Alloc(r *sdk.Request, b *sdk.Block) trace.Status {
 	if s.held.pending != 0 {
 		s.held.collect(s)
 	}
-	if len(s.segments) == 1 && !s.opt.Grow { // the common case, without a loop
-		if s.allocFrom(&s.segments[0], r, b) {
+	if len(s.segments) == 1 && !s.opt.Grow { // the common case, without a loop and a call
+		seg := &s.segments[0]
+		if addr, granted, ref, ok := seg.heap.Alloc(r.Size, r.Align); ok {
+			seg.live++
+			b.Addr, b.Size, b.Ref = addr, granted, ref
 			return trace.StatusOK
 		}
 	} else if s.place(r, b) {
@@ -127,7 +130,15 @@ func (s *Strategy) Free(b *sdk.Block, stream sdk.Stream) trace.Status {
 	if s.held.active && s.held.put(b, stream) {
 		return trace.StatusOK
 	}
-	return s.freeNow(b.Addr, b.Size, b.Ref)
+	if len(s.segments) != 1 {
+		return s.freeNow(b.Addr, b.Size, b.Ref)
+	}
+	seg := &s.segments[0]
+	if !seg.heap.Free(b.Addr, b.Size, b.Ref) {
+		return trace.StatusInvalid
+	}
+	seg.live--
+	return trace.StatusOK
 }
 
 func (s *Strategy) freeNow(addr, granted, ref uint64) trace.Status {
@@ -140,9 +151,6 @@ func (s *Strategy) freeNow(addr, granted, ref uint64) trace.Status {
 }
 
 func (s *Strategy) segmentOf(addr uint64) *segment {
-	if len(s.segments) == 1 {
-		return &s.segments[0]
-	}
 	i := sort.Search(len(s.byAddr), func(i int) bool { return s.segments[s.byAddr[i]].addr > addr })
 	if i == 0 {
 		return nil
