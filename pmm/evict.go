@@ -191,22 +191,19 @@ func (m *Model) markEvictedLocked(n int32) {
 	m.nodes[n].flags &^= flagReferenced
 }
 
-// MarkBlockEvicted is MarkEvicted for every chunk of a block below a root in eviction. It returns the bytes concerned.
-func (m *Model) MarkBlockEvicted(b Block, root int) uint64 {
+// MarkBlockEvicted is MarkEvicted for every chunk of a block below a root in eviction.
+func (m *Model) MarkBlockEvicted(b Block, root int) {
 	m.lk.lockList()
 	defer m.lk.unlockList()
 	top := int32(root) + 1
-	var bytes uint64
 	if m.nodes[top].flags&flagInEviction == 0 {
-		return 0
+		return
 	}
 	for n := m.firstLeaf(top); n != 0; n = m.nextLeaf(top, n) {
 		if c := &m.nodes[n]; c.state == Allocated && c.block == b {
-			bytes += bytesOf(c.log2)
 			m.markEvictedLocked(n)
 		}
 	}
-	return bytes
 }
 
 // abandonEviction undoes what it can after a block refused: the mark goes, then every pinned leaf is freed one at a time,

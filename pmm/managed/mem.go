@@ -88,6 +88,7 @@ func (mem *Mem) allocHost(n uint64) (*Mem, error) {
 		}
 		mem.pages = append(mem.pages, c)
 	}
+	mem.m.AdvanceNs(mem.m.Config().Costs.HostAllocBytesPerSec.TransferNs(mem.Bytes()))
 	return mem, nil
 }
 

@@ -105,6 +105,7 @@ func (s *Space) Alloc(bytes uint64) (*Range, error) {
 		pages -= uint64(n)
 		r.n++
 	}
+	s.m.AdvanceNs(s.costs.ManagedAllocNs.Value)
 	return r, nil
 }
 
@@ -154,6 +155,7 @@ func (r *Range) Free() error {
 		*b = block{}
 	}
 	r.n = 0
+	s.m.AdvanceNs(s.costs.ManagedFreeNs.Value)
 	return nil
 }
 
