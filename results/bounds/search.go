@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// search looks for a packing of at most capacity units by depth first search over canonical packings.
+// search looks for a packing of at most capacity units by depth first search over canonical packings; see the package
+// comment.
 type search struct {
 	p        *problem
 	capacity int32
@@ -13,26 +14,32 @@ type search struct {
 	least    []int32 // lowest offset that the placed buffers leave to a buffer
 	at       []int32 // offset of a placed buffer
 	placed   []bool
-	rest     []int32 // by section: size of the members not yet placed
+	rest     []int32   // by section: size of the members not yet placed
+	members  [][]int32 // by section, kept nearly sorted by least, descending
 	trail    []change
+	spare    [][]int32
 	nodes    int64
 	budget   int64
-	members  [][]int32
-	pool     [][]int32
+	stop     func() bool
 }
 
+// change is what least of a buffer was before.
 type change struct{ buffer, least int32 }
 
+// verdict is how a search ended.
 type verdict int8
 
 const (
-	failed verdict = iota
-	found
-	stopped
+	failed  verdict = iota // there is no such packing
+	found                  // at holds one
+	stopped                // the effort was used up
 )
 
-func newSearch(p *problem, capacity int32) *search {
-	s := &search{p: p, capacity: capacity}
+// stopEvery is the number of nodes between two questions to the caller's stop: at most some milliseconds.
+const stopEvery = 1024
+
+func newSearch(p *problem, capacity int32, stop func() bool) *search {
+	s := &search{p: p, capacity: capacity, stop: stop}
 	s.rank, s.least, s.at, s.placed = make([]int32, p.n), make([]int32, p.n), make([]int32, p.n), make([]bool, p.n)
 	s.rest = make([]int32, p.sections)
 	for _, m := range p.members {
@@ -41,12 +48,18 @@ func newSearch(p *problem, capacity int32) *search {
 	return s
 }
 
+// run searches with the present rank for at most budget nodes.
 func (s *search) run(budget int64) verdict {
 	clear(s.least)
 	clear(s.placed)
 	copy(s.rest, s.p.load)
 	s.trail = s.trail[:0]
 	s.nodes, s.budget = 0, budget
+	for _, load := range s.p.load {
+		if load > s.capacity {
+			return failed
+		}
+	}
 	all := make([]int32, s.p.n)
 	for i := range all {
 		all[i] = int32(i)
@@ -56,9 +69,9 @@ func (s *search) run(budget int64) verdict {
 }
 
 func (s *search) list() []int32 {
-	if n := len(s.pool); n > 0 {
-		l := s.pool[n-1]
-		s.pool = s.pool[:n-1]
+	if n := len(s.spare); n > 0 {
+		l := s.spare[n-1]
+		s.spare = s.spare[:n-1]
 		return l[:0]
 	}
 	return make([]int32, 0, s.p.n)
@@ -81,35 +94,19 @@ func (s *search) split(buffers []int32, last, lastRank int32) verdict {
 	return found
 }
 
-// part solves buffers that hang together.
+// part solves buffers that hang together: the next one lies at last or higher, at last with a rank above lastRank.
 func (s *search) part(buffers []int32, last, lastRank int32) verdict {
-	p := s.p
-	if s.nodes++; s.nodes > s.budget {
+	if s.nodes++; s.nodes > s.budget || s.nodes%stopEvery == 0 && s.stop != nil && s.stop() {
 		return stopped
 	}
-	roof := int32(1<<31 - 1)
-	for _, b := range buffers {
-		roof = min(roof, max(s.least[b], last)+p.size[b])
-	}
-	cand := s.list()
-	for _, b := range buffers {
-		if l := s.least[b]; l > last && l < roof || l == last && s.rank[b] > lastRank {
-			cand = append(cand, b)
-		}
-	}
-	slices.SortFunc(cand, func(a, b int32) int {
-		if s.least[a] != s.least[b] {
-			return int(s.least[a] - s.least[b])
-		}
-		return int(s.rank[a] - s.rank[b])
-	})
+	candidates := s.candidates(buffers, last, lastRank)
 	rest := s.list()
 	result := failed
-	for _, b := range cand {
+	for _, b := range candidates {
 		o := s.least[b]
 		mark := len(s.trail)
-		lo, hi, hat := s.place(b, o)
-		if s.fits(lo, hi, o) {
+		lo, hi, lift, hat := s.place(b, o)
+		if s.fits(lo, hi, lift, o) {
 			rest = rest[:0]
 			for _, x := range buffers {
 				if x != b {
@@ -126,12 +123,34 @@ func (s *search) part(buffers []int32, last, lastRank int32) verdict {
 			break
 		}
 	}
-	s.pool = append(s.pool, cand, rest)
+	s.spare = append(s.spare, candidates, rest)
 	return result
 }
 
-// place puts b at o and lifts what meets it. It returns the sections touched, and whether any unplaced buffer meets it.
-func (s *search) place(b, o int32) (lo, hi int32, hat bool) {
+// candidates lists the buffers that may be placed next, the lowest first.
+func (s *search) candidates(buffers []int32, last, lastRank int32) []int32 {
+	roof := int32(1<<31 - 1) // a buffer that began above the end of another would come after it
+	for _, b := range buffers {
+		roof = min(roof, alignUp32(max(s.least[b], last), s.p.align[b])+s.p.size[b])
+	}
+	list := s.list()
+	for _, b := range buffers {
+		if l := s.least[b]; l > last && l < roof || l == last && s.rank[b] > lastRank {
+			list = append(list, b)
+		}
+	}
+	slices.SortFunc(list, func(a, b int32) int {
+		if s.least[a] != s.least[b] {
+			return int(s.least[a] - s.least[b])
+		}
+		return int(s.rank[a] - s.rank[b])
+	})
+	return list
+}
+
+// place puts b at o and lifts what meets it. It returns the sections touched, how high it lifted, and whether any unplaced buffer
+// meets it.
+func (s *search) place(b, o int32) (lo, hi, lift int32, hat bool) {
 	p := s.p
 	s.placed[b], s.at[b] = true, o
 	lo, hi = p.from[b], p.to[b]
@@ -146,11 +165,12 @@ func (s *search) place(b, o int32) (lo, hi int32, hat bool) {
 		hat = true
 		if s.least[j] < top {
 			s.trail = append(s.trail, change{j, s.least[j]})
-			s.least[j] = top
+			s.least[j] = alignUp32(top, p.align[j])
+			lift = max(lift, s.least[j])
 			lo, hi = min(lo, p.from[j]), max(hi, p.to[j])
 		}
 	}
-	return lo, hi, hat
+	return lo, hi, lift, hat
 }
 
 func (s *search) undo(b int32, mark int) {
@@ -166,38 +186,27 @@ func (s *search) undo(b int32, mark int) {
 	}
 }
 
-// fits reports whether every section in [lo, hi) can still hold its unplaced members.
-func (s *search) fits(lo, hi, last int32) bool {
+// fits reports whether every section in [lo, hi) can still hold its unplaced members, after some were lifted to at most lift, and
+// none may begin below last any more.
+func (s *search) fits(lo, hi, lift, last int32) bool {
 	for k := lo; k < hi; k++ {
-		if rest := s.rest[k]; rest != 0 {
-			if last+rest > s.capacity || !s.sectionFits(s.members[k], rest, last) {
-				return false
-			}
+		if s.rest[k] == 0 {
+			continue
+		}
+		if room := s.capacity - s.rest[k]; last > room || lift > room && !s.sectionFits(s.members[k], room) {
+			return false
 		}
 	}
 	return true
 }
 
-// sectionFits: whatever the order, the members that cannot begin below some offset lie above it one upon another. The
-// members are kept sorted by least, descending, from one call to the next, so that sorting them again costs little.
-func (s *search) sectionFits(v []int32, rest, last int32) bool {
-	room := s.capacity - rest
-	worst := int32(0)
-	for _, j := range v {
-		if !s.placed[j] && s.least[j] > worst {
-			worst = s.least[j]
-		}
-	}
-	if worst <= room {
-		return true
-	}
+// sectionFits: whatever the order, the members that cannot begin below some offset lie above it one upon another. Offsets
+// up to room need no check, since there is room for all members above them.
+func (s *search) sectionFits(v []int32, room int32) bool {
 	size, least := s.p.size, s.least
-	for a := 1; a < len(v); a++ {
+	for a := 1; a < len(v); a++ { // insertion sort: since the last call little has changed
 		x := v[a]
 		l := least[x]
-		if least[v[a-1]] >= l {
-			continue
-		}
 		c := a
 		for c > 0 && least[v[c-1]] < l {
 			v[c] = v[c-1]
@@ -210,14 +219,20 @@ func (s *search) sectionFits(v []int32, rest, last int32) bool {
 		if s.placed[j] {
 			continue
 		}
-		sum += size[j]
 		l := least[j]
 		if l <= room {
 			break
 		}
-		if l+sum > s.capacity {
+		if sum += size[j]; l+sum > s.capacity {
 			return false
 		}
 	}
 	return true
+}
+
+func alignUp32(n, align int32) int32 {
+	if align == 1 {
+		return n
+	}
+	return (n + align - 1) / align * align
 }
