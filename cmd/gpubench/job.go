@@ -30,6 +30,7 @@ type job struct {
 	recordings []loaded
 	minimum    map[string]uint64 // smallest capacity by case
 	capacity   uint64            // of the device
+	notes      []string          // on settings that were not given but follow from the recordings
 }
 
 // Close releases what the job holds.
@@ -129,6 +130,9 @@ func (j *job) plan(ctx context.Context, cmd *cobra.Command, settings []configs.S
 		return err
 	}
 	j.runner.Run, j.runner.Store = run, store
+	for _, n := range j.notes {
+		fmt.Fprintln(cmd.ErrOrStderr(), n)
+	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%d trials of %d cases; results go to %s\n", len(run.Order), len(run.Cases), dir)
 	return nil
 }
@@ -161,16 +165,32 @@ func (j *job) prepare(ctx context.Context, dir string) error {
 		return err
 	}
 	j.launcher = launcher
-	var contenders []harness.Contender
-	for _, spec := range s.Strategies {
-		c, err := findContender(ctx, launcher, spec)
-		if err != nil {
-			return err
-		}
-		contenders = append(contenders, c)
+	contenders, err := j.findContenders(ctx)
+	if err != nil {
+		return err
 	}
 	j.makeRunner(contenders)
 	return nil
+}
+
+// findContenders finds every strategy of the suite.
+func (j *job) findContenders(ctx context.Context) ([]harness.Contender, error) {
+	var out []harness.Contender
+	for _, spec := range j.suite.Strategies {
+		spec, settings, err := asRecorded(j.suite.Backend, spec, j.recordings)
+		if err != nil {
+			return nil, err
+		}
+		if settings != nil {
+			j.notes = append(j.notes, spec.Label+": settings "+settings.String())
+		}
+		c, err := findContender(ctx, j.launcher, spec)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
 }
 
 func (j *job) makeRunner(contenders []harness.Contender) {
@@ -276,13 +296,9 @@ func (j *job) reopen(ctx context.Context, dir string, run *results.Run) error {
 	if j.launcher, err = newLauncher(ctx, j.suite.Backend); err != nil {
 		return err
 	}
-	var contenders []harness.Contender
-	for _, spec := range j.suite.Strategies {
-		c, err := findContender(ctx, j.launcher, spec)
-		if err != nil {
-			return err
-		}
-		contenders = append(contenders, c)
+	contenders, err := j.findContenders(ctx)
+	if err != nil {
+		return err
 	}
 	store := j.runner.Store
 	j.makeRunner(contenders)

@@ -62,10 +62,7 @@ type memory struct{ plugin, harness uint64 }
 // openPipeline starts the program as a plugin process and opens tlsf over the ideal device in it.
 func openPipeline(tb testing.TB, path string, batch bool) *pipeline {
 	tb.Helper()
-	program, err := buildOnce()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	program := binary(tb)
 	t, closer, err := trace.Open(path)
 	if err != nil {
 		tb.Fatal(err)

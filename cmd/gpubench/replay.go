@@ -112,6 +112,7 @@ func runReplay(cmd *cobra.Command, path string, f *replayFlags, form format) err
 		err = usageError(cerr)
 	}
 	if err != nil {
+		sink.discard()
 		return one.classify(err)
 	}
 	code, why := replayCode(res, f.expect)
@@ -307,7 +308,7 @@ func parseOptions(object string, pairs []string) (map[string]any, error) {
 // outcomeSink writes outcomes as JSON lines.
 type outcomeSink struct {
 	w    *bufio.Writer
-	file io.Closer
+	file *os.File // nil: standard output
 	enc  *json.Encoder
 }
 
@@ -360,6 +361,16 @@ func (s *outcomeSink) write(t *trace.Trace, w harness.Window) error {
 		}
 	}
 	return nil
+}
+
+// discard removes a file that holds only a part of the outcomes.
+func (s *outcomeSink) discard() {
+	if s.file == nil {
+		return
+	}
+	if info, err := os.Stat(s.file.Name()); err == nil && info.Mode().IsRegular() {
+		_ = os.Remove(s.file.Name())
+	}
 }
 
 // Close flushes what was written.

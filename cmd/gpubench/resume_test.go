@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -14,26 +13,12 @@ import (
 	"github.com/gpubench/gpubench/results"
 )
 
-var buildOnce = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "gpubench-test-")
+// binary is the program, which must be able to start itself: the test binary under the name that TestMain gives it.
+func binary(tb testing.TB) string {
+	tb.Helper()
+	path, err := exec.LookPath("gpubench")
 	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "gpubench")
-	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
-	if err != nil {
-		return "", &exitError{code: codeInternal, err: err}
-	}
-	_ = out
-	return path, nil
-})
-
-// binary builds the program once a test run: it must be able to start itself.
-func binary(t *testing.T) string {
-	t.Helper()
-	path, err := buildOnce()
-	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return path
 }

@@ -85,13 +85,15 @@ func runRun(cmd *cobra.Command, args []string, f *runFlags) error {
 	}
 	ranking := results.Rank(job.runner.Run, trials, weights)
 	job.fillMinCapacities(ranking)
+	kept := "  report: " + filepath.Join(job.runner.Store.Dir(), reportFile)
 	if err := job.keep(ranking, trials); err != nil {
+		kept = ""
 		ranking.Warnings = append(ranking.Warnings, oneLine(err.Error()))
 	}
 	if err := printRanking(cmd.OutOrStdout(), ranking, format(f.format)); err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "results: %s  report: %s\n", job.runner.Store.Dir(), filepath.Join(job.runner.Store.Dir(), reportFile))
+	fmt.Fprintf(cmd.ErrOrStderr(), "results: %s%s\n", job.runner.Store.Dir(), kept)
 	return runCode(ctx, runErr, ranking)
 }
 
@@ -115,6 +117,9 @@ func runCode(ctx context.Context, runErr error, r *results.Ranking) error {
 		for _, u := range r.Traces[i].Unmeasured {
 			if u.Class == results.ClassBlind {
 				continue // a warning says so
+			}
+			if u.Class == harness.FaultVoid {
+				return withCode(codeInconclusive, errors.New(u.Label+": "+u.Text))
 			}
 			if u.Class != "error" {
 				return withCode(codePluginFault, errors.New(u.Text))

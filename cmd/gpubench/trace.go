@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sort"
 	"strings"
 	"text/tabwriter"
@@ -98,18 +99,34 @@ func describeRecording(name string, device *int) ([]traceInfo, error) {
 	return out, nil
 }
 
+// counts of what the trace asks for and gives back, by every kind of event that does.
+func (in *traceInfo) counts() (allocs, frees uint64) {
+	for _, k := range in.Stats.Kinds {
+		switch k.Kind {
+		case trace.KindAlloc.String(), trace.KindRealloc.String():
+			allocs += k.Events
+		case trace.KindFree.String(), trace.KindFreeWrong.String():
+			frees += k.Events
+		}
+	}
+	return allocs, frees
+}
+
 func printInfo(w io.Writer, name string, in *traceInfo) error {
 	f := &in.Facts
 	state := "consistent"
 	switch {
 	case !f.Consistent():
 		state = "INCONSISTENT: the file contradicts itself; do not trust a replay of it"
+	case f.Proven && in.Stats.Events == 0:
+		state = "a state without events, consistent"
 	case f.Proven:
 		state = "consistent, proven by replaying every event at its recorded address"
 	case f.Unproven != "":
 		state = "nothing contradicts it, but it could not be proven: " + f.Unproven
 	}
-	fmt.Fprintf(w, "%s: %s, %d allocs, %d frees, peak live %s, %s\n", name, in.Format, f.Allocs, f.Frees, results.Bytes(f.LiveBytesMax), state)
+	allocs, frees := in.counts()
+	fmt.Fprintf(w, "%s: %s, %d allocs, %d frees, peak live %s, %s\n", name, in.Format, allocs, frees, results.Bytes(in.Stats.Live.BytesMax), state)
 	for _, x := range f.Inconsistent {
 		fmt.Fprintf(w, "  inconsistent: %s\n", x)
 	}
@@ -170,13 +187,25 @@ func writeTrace(stdout io.Writer, path string, t *trace.Trace) error {
 	case strings.HasSuffix(path, ".trace"):
 		return trace.WriteFile(path, t)
 	case strings.HasSuffix(path, ".txt"):
-		f, err := os.Create(path)
-		if err != nil {
-			return err
-		}
-		return errors.Join(trace.Format(f, t), f.Close())
+		return writeText(path, t)
 	}
 	return fmt.Errorf("%s: end the name in .trace (binary) or .txt (text), or write - for standard output", path)
+}
+
+// writeText writes the text form. The file appears under its name only when it is whole.
+func writeText(path string, t *trace.Trace) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".gpubench-*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, errors.Unwrap(err))
+	}
+	err = errors.Join(trace.Format(f, t), f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, errors.Join(err, os.Remove(f.Name())))
+	}
+	return nil
 }
 
 func newTraceSynth() *cobra.Command {
@@ -298,6 +327,9 @@ func cutRange(t *trace.Trace, from, to uint64, fromMark, toMark string) (lo, hi 
 			return 0, 0, err
 		}
 	}
+	if n := uint64(len(t.Events)); lo > hi || hi > n {
+		return 0, 0, fmt.Errorf("from event %d to before event %d is no range of a trace of %d events", lo, hi, n)
+	}
 	return lo, hi, nil
 }
 
@@ -314,6 +346,9 @@ func findMark(t *trace.Trace, mark string) (uint64, error) {
 			return uint64(i), nil
 		}
 		have = append(have, m)
+	}
+	if len(have) == 0 {
+		return 0, fmt.Errorf("there is no mark %s; the trace has no marks", mark)
 	}
 	sort.Strings(have)
 	return 0, fmt.Errorf("there is no mark %s; the trace has %d marks: %s", mark, len(have), strings.Join(have[:min(len(have), 10)], ", "))

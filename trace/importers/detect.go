@@ -96,10 +96,21 @@ func isTraceText(text string) bool {
 		if l = strings.TrimSpace(l); l == "" || l[0] == '#' {
 			continue
 		}
+		if namesHandle(l) {
+			return true
+		}
 		t, err := trace.Parse(strings.NewReader(l+"\n"), "")
 		return err == nil && len(t.Events) == 1
 	}
 	return false
+}
+
+// namesHandle reports whether a line begins like an event that makes a handle, h1 = …: nothing else does, and whoever mistyped
+// the rest is told so, with the line.
+func namesHandle(line string) bool {
+	name, _, ok := strings.Cut(line, "=")
+	name = strings.TrimSpace(name)
+	return ok && len(name) > 1 && name[0] == 'h' && strings.Trim(name[1:], "0123456789") == ""
 }
 
 // looksLikeJSON tells a JSON text from a protocol 1 pickle, whose first byte may be ']' or '}' but never '{' or '['.
