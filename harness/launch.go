@@ -15,12 +15,23 @@ import (
 	"github.com/gpubench/gpubench/trace"
 )
 
-// The window of a trial: 32 Ki outcomes (1 MiB) and as many call records (1.5 MiB) stay in the last-level cache while one
-// Replay call is spread over 32 Ki events (measured: about 100 µs a call, 3 ns an event).
+// A window holds the trace, within these bounds. A Replay call costs both processes together about 100 µs of processor time on a machine
+// at rest and ten times that beside busy neighbours (measured: scheduling, not messages): over 256 Ki events that is 0.4 to 4 ns
+// an event, where 32 Ki cost up to 30. More would not be felt, and 256 Ki outcomes and call records are 20 MiB already, which a short trace
+// should not have to touch.
 const (
-	windowOutcomes = 32 << 10
-	windowCalls    = 32 << 10
+	windowEventsMin = 8 << 10
+	windowEventsMax = 256 << 10
 )
+
+// windowFor chooses the window for a trace: a power of two, since a geometry is easier to recognize so. 0 events is not known.
+func windowFor(events uint64) host.Geometry {
+	n := uint64(windowEventsMin)
+	for n < events && n < windowEventsMax {
+		n *= 2
+	}
+	return host.Geometry{OutcomeCapacity: n, CallCapacity: n}
+}
 
 // Plugins launches plugin processes under their guards: the built-in strategies and backends in Self, others in their own
 // executables.
@@ -93,7 +104,7 @@ type pluginSession struct {
 
 func (s *pluginSession) start(ctx context.Context) error {
 	var err error
-	strategy := host.Spec{Window: host.Geometry{OutcomeCapacity: windowOutcomes, CallCapacity: windowCalls},
+	strategy := host.Spec{Window: windowFor(s.spec.TraceEvents),
 		MemoryLimitBytes: s.spec.MemoryLimitBytes, ProgressDeadline: s.spec.HangTimeout, Stderr: s.launcher.Stderr, Name: s.spec.Case.Strategy}
 	strategy.Path, strategy.Args, strategy.SHA256 = s.executable(Executable{Path: s.spec.Case.Plugin, SHA256: s.spec.Case.PluginSHA256})
 	if s.spec.Case.Binding == "remote" {

@@ -54,7 +54,7 @@ func (r *Runner) ReplayOnce(ctx context.Context, c *results.Case, each func(Wind
 func (r *Runner) openOnce(ctx context.Context, c *results.Case, timing Timing) (Session, *trialRun, error) {
 	rec := &r.Recordings[c.Trace]
 	cont := r.contender(c)
-	s, err := r.Launcher.Open(ctx, OpenSpec{Case: c, TracePath: rec.BinaryPath, Seed: r.Seed, Timing: timing,
+	s, err := r.Launcher.Open(ctx, OpenSpec{Case: c, TracePath: rec.BinaryPath, TraceEvents: uint64(len(rec.Trace.Events)), Seed: r.Seed, Timing: timing,
 		RestoreStart: rec.Trace.Start != nil && cont.CanRestore, MemoryLimitBytes: r.MemoryLimitBytes, HangTimeout: r.HangTimeout})
 	if err != nil {
 		return nil, nil, err

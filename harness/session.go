@@ -21,6 +21,7 @@ const (
 type OpenSpec struct {
 	Case             *results.Case
 	TracePath        string // binary form
+	TraceEvents      uint64 // how many it holds: for the size of the window
 	Seed             uint64
 	Timing           Timing
 	RestoreStart     bool // the trace begins mid-way and the strategy can take over its layout

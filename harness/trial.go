@@ -67,7 +67,7 @@ func (r *Runner) trial(ctx context.Context, u results.Unit) (*results.Trial, *re
 
 func (x *trialRun) execute(ctx context.Context) (*results.Curves, error) {
 	spec := OpenSpec{
-		Case: x.c, TracePath: x.rec.BinaryPath, Seed: x.r.Seed, Timing: TimePerEvent,
+		Case: x.c, TracePath: x.rec.BinaryPath, TraceEvents: uint64(len(x.rec.Trace.Events)), Seed: x.r.Seed, Timing: TimePerEvent,
 		RestoreStart: x.rec.Trace.Start != nil && x.cont.CanRestore, MemoryLimitBytes: x.r.MemoryLimitBytes, HangTimeout: x.r.HangTimeout,
 	}
 	s, err := x.r.Launcher.Open(ctx, spec)

@@ -23,8 +23,8 @@ import (
 const (
 	pipelineStrategy = "tlsf"
 	pipelineBytes    = 8 << 30
-	pipelineOutcomes = 32 << 10 // the geometry of a trial
-	pipelineCalls    = 32 << 10
+	pipelineOutcomes = 256 << 10 // the window of a trial of a long trace
+	pipelineCalls    = 256 << 10
 )
 
 // churnFile writes a power-law trace of n events and returns its path.
@@ -135,7 +135,7 @@ func (x *pipeline) feed(l *ledger.Ledger) func(host.Batch) error {
 }
 
 // memoryEvery windows the memory of both processes is looked at.
-const memoryEvery = 8
+const memoryEvery = 2
 
 // watch wraps a drain function and keeps the peaks of memory.
 func (x *pipeline) watch(tb testing.TB, drain func(host.Batch) error) func(host.Batch) error {
