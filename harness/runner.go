@@ -24,6 +24,7 @@ type Runner struct {
 	PictureRects     int           // of the address-space picture of the first trial of each case; 0 = none
 	Budget           time.Duration // 0 = no limit
 	Progress         Progress
+	Watcher          Watcher // watches the hardware during trials; nil = nothing is watched
 }
 
 // Progress hears how a run goes. All methods are called from the goroutine of Runner.Do.
@@ -55,7 +56,7 @@ func (r *Runner) Do(ctx context.Context, done []results.Trial) ([]results.Trial,
 			return done, fmt.Errorf("%w: %d of %d trials are done after %v; go on with: gpubench run --resume %s",
 				ErrBudget, planned-len(units)+i, planned, r.Budget, r.Store.Dir())
 		}
-		t, curves, err := r.trial(ctx, u)
+		t, curves, err := r.qualified(ctx, u)
 		if err != nil {
 			return done, err
 		}

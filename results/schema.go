@@ -126,6 +126,9 @@ type Trial struct {
 	Remote    *RemoteCost   `json:"remote,omitempty"`
 	GCs       uint32        `json:"collections"` // of garbage inside the timed loop
 	Warnings  []string      `json:"warnings,omitempty"`
+
+	// Qualification judges the hardware's state during the trial; nil where nothing was watched.
+	Qualification *Qualification `json:"qualification,omitempty"`
 }
 
 // Batch is what passes without a clock around each event give: means, free of the clock's own cost.

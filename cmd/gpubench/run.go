@@ -79,7 +79,12 @@ func runRun(cmd *cobra.Command, args []string, f *runFlags) error {
 		return err
 	}
 	defer job.Close()
+	unwatch, note := watchHardware(ctx, job.runner, job.launcher, job.suite.BackendOptions)
+	if note != "" {
+		fmt.Fprintln(cmd.ErrOrStderr(), "warning: "+note)
+	}
 	trials, runErr := job.runner.Do(ctx, job.done)
+	unwatch()
 	if runErr == nil && job.suite.MinCapacity {
 		runErr = job.minCapacities(ctx)
 	}
