@@ -2,6 +2,7 @@ package fuzz
 
 import (
 	"errors"
+	"slices"
 	"sync/atomic"
 
 	"github.com/gpubench/gpubench/fuzz/plan"
@@ -63,13 +64,14 @@ type worker struct {
 	scratch []plan.Op
 	beat    atomic.Uint64               // counts programs begun
 	current atomic.Pointer[trace.Trace] // the program that runs: read only when the worker is stuck
+	stop    *atomic.Bool                // when set, batches end early
 	prolog  int
 	resets  bool
 }
 
-func newWorker(t *Target, limits plan.Limits, seed uint64) *worker {
-	w := &worker{target: t, limits: limits, seed: seed, gen: plan.NewGenerator(limits), quick: newQuick(t), writer: plan.NewWriter(limits.Settings)}
-	if w.resets = limits.Kinds[trace.KindReset] && t.Open == nil; w.resets {
+func newWorker(t *Target, limits plan.Limits, seed uint64, stop *atomic.Bool) *worker {
+	w := &worker{target: t, limits: limits, seed: seed, stop: stop, gen: plan.NewGenerator(limits), quick: newQuick(t), writer: plan.NewWriter(limits.Settings)}
+	if w.resets = limits.Kinds[trace.KindReset]; w.resets {
 		prologue := []plan.Op{{Kind: trace.KindEvents}, {Kind: trace.KindComplete, Flags: trace.FlagAll}, {Kind: trace.KindReset}}
 		w.gen.SetPrologue(prologue)
 		w.prolog = len(prologue)
@@ -109,11 +111,15 @@ func (w *worker) batch(n uint64, snap *snapshot) (r batchResult) {
 			judge.Close()
 		}
 	}()
+	armed := false // the last program may have left a device call to fail
 	for i := range batchPrograms {
+		if w.stop.Load() {
+			return r
+		}
 		t := w.generate(src, i, snap)
 		w.current.Store(t)
 		w.beat.Add(1)
-		keep := sess != nil && w.resets && i > 0
+		keep := sess != nil && w.resets && i > 0 && !armed
 		if sess == nil {
 			var err error
 			if sess, err = w.target.open(cfg, t); err != nil {
@@ -124,8 +130,10 @@ func (w *worker) batch(n uint64, snap *snapshot) (r batchResult) {
 		if !keep {
 			w.quick.open(cfg, t)
 		}
-		if s, ok := sess.(*local); ok && keep {
+		if s, ok := sess.(*local); ok {
 			s.cancelFaults()
+		} else {
+			armed = slices.ContainsFunc(t.Events, func(ev trace.Event) bool { return ev.Kind == trace.KindFailNext })
 		}
 		run, err := sess.Execute(t, keep)
 		if err != nil {

@@ -1,6 +1,7 @@
 package fuzz
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"github.com/gpubench/gpubench/fuzz/plan"
@@ -12,7 +13,7 @@ func benchmarkBatch(b *testing.B, strategy string, events int) {
 	t := builtin(b, strategy)
 	lim := t.Limits()
 	lim.LengthMax = events
-	w := newWorker(t, lim, 1)
+	w := newWorker(t, lim, 1, new(atomic.Bool))
 	snap := &snapshot{edges: &Edges{}}
 	var programs, ran uint64
 	b.ReportAllocs()
@@ -40,7 +41,7 @@ func BenchmarkStages(b *testing.B) {
 	t := builtin(b, "first-fit")
 	lim := t.Limits()
 	lim.LengthMax = 8
-	w := newWorker(t, lim, 1)
+	w := newWorker(t, lim, 1, new(atomic.Bool))
 	p := plan.Fill(2, lim)
 	p.LengthMax = 8
 	w.gen.SetPlan(p)

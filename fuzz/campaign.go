@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/gpubench/gpubench/fuzz/plan"
@@ -88,6 +89,7 @@ type campaign struct {
 	corpus []Entry
 	causes map[string]*Finding
 	idle   chan *worker
+	stop   atomic.Bool // time is up: batches end early, and the round counts for nothing when resumed
 	start  time.Duration
 	told   time.Duration
 	saved  time.Duration
@@ -135,7 +137,7 @@ func Run(ctx context.Context, t *Target, o Options) (*Report, error) {
 // more reports whether another round is to be run.
 func (c *campaign) more(ctx context.Context) bool {
 	switch {
-	case ctx.Err() != nil, c.opts.UntilFinding && len(c.report.Findings) > 0, c.opts.Programs > 0 && c.report.Programs >= c.opts.Programs:
+	case ctx.Err() != nil, c.stop.Load(), c.opts.UntilFinding && len(c.report.Findings) > 0, c.opts.Programs > 0 && c.report.Programs >= c.opts.Programs:
 		return false
 	case c.opts.Time > 0 && clock.Monotonic()-c.start >= c.opts.Time:
 		return false
@@ -160,7 +162,7 @@ func (c *campaign) canary(ctx context.Context) error {
 	if c.opts.Canary == nil || c.report.Resumed {
 		return nil
 	}
-	w := newWorker(c.opts.Canary, c.opts.Canary.Limits(), c.opts.Seed)
+	w := newWorker(c.opts.Canary, c.opts.Canary.Limits(), c.opts.Seed, new(atomic.Bool))
 	snap := &snapshot{edges: &Edges{}}
 	c.report.Canary = canaryMissed
 	for n := range uint64(canaryBatches) {
@@ -184,7 +186,7 @@ func (c *campaign) replayCorpus(ctx context.Context) error {
 	if c.report.Resumed || len(c.corpus) == 0 {
 		return nil
 	}
-	w := newWorker(c.target, c.limits, c.opts.Seed)
+	w := newWorker(c.target, c.limits, c.opts.Seed, &c.stop)
 	bytes := c.limits.DeviceMax
 	cfg := c.target.configOf(&plan.Plan{DeviceBytes: bytes, ArenaBytes: bytes}, c.opts.Seed)
 	g := &guarded{target: c.target, cfg: cfg, until: StageVariants, deadline: hangDeadline}
@@ -202,7 +204,7 @@ func (c *campaign) replayCorpus(ctx context.Context) error {
 		c.report.Judged++
 		c.report.Events += uint64(len(t.Events))
 		if b != nil {
-			if err := c.hit(hit{cfg: cfg, ops: c.corpus[i].Ops, streams: len(t.Streams), breach: b, index: uint64(i)}, 0); err != nil {
+			if err := c.hit(hit{cfg: cfg, ops: c.corpus[i].Ops, streams: len(t.Streams), breach: b, index: uint64(i)}, 0, c.report.Programs); err != nil {
 				return err
 			}
 		}
@@ -216,12 +218,7 @@ func (c *campaign) round(ctx context.Context) error {
 	edges := c.edges
 	snap := &snapshot{edges: &edges, corpus: c.corpus}
 	results := make([]batchResult, roundBatches)
-	if err := c.runBatches(ctx, first, snap, results); err != nil {
-		return err
-	}
-	if ctx.Err() != nil {
-		return nil // an unfinished round counts for nothing: it will be run whole by who resumes
-	}
+	c.runBatches(ctx, first, snap, results)
 	for i := range results {
 		if err := c.merge(&results[i]); err != nil {
 			return err
@@ -233,7 +230,9 @@ func (c *campaign) round(ctx context.Context) error {
 	if len(c.corpus) > corpusMax {
 		c.corpus = minimiseCorpus(c.corpus)
 	}
-	c.report.Rounds++
+	if !c.stop.Load() { // an unfinished round is run again by who resumes: its programs are counted twice, its findings once
+		c.report.Rounds++
+	}
 	c.report.Edges, c.report.Corpus = c.edges.Len(), len(c.corpus)
 	c.tell(false)
 	return c.saveSometimes()
@@ -265,11 +264,8 @@ func (c *campaign) merge(r *batchResult) error {
 			f.Count++
 			continue
 		}
-		if err := c.hit(h, r.number); err != nil {
+		if err := c.hit(h, r.number, before+h.index+1); err != nil {
 			return err
-		}
-		if f := c.causes[h.breach.Cause()]; f != nil && f.Programs == 0 {
-			f.Programs = before + h.index + 1
 		}
 	}
 	if c.opts.Uniform {
@@ -292,10 +288,10 @@ func (c *campaign) merge(r *batchResult) error {
 }
 
 // hit makes a finding of a program that broke something, unless its cause is known.
-func (c *campaign) hit(h hit, batch uint64) error {
+func (c *campaign) hit(h hit, batch, programs uint64) error {
 	f := triage(c.target, h)
 	f.Seed, f.Batch, f.Environment, f.Checksum = c.opts.Seed, batch, HereAndNow(c.opts.Version), c.opts.Checksum
-	f.Programs = c.report.Programs
+	f.Programs = programs
 	c.causes[h.breach.Cause()] = f
 	if known := c.causes[f.Breach.Cause()]; known != nil && known != f { // shrinking led to a cause that is known
 		known.Count++

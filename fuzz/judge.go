@@ -94,6 +94,9 @@ func (j *Judge) fresh(t *trace.Trace) (Result, error) {
 		if err != nil {
 			return Result{}, err
 		}
+		if r, ok := s.(*remoteSession); ok {
+			r.look = !j.target.BlackBox
+		}
 		j.sess = s
 	}
 	run, err := j.sess.Execute(t, false)

@@ -42,6 +42,7 @@ type Remote struct {
 	fused  bool // it serves the device itself
 	mu     sync.Mutex
 	open   map[*remoteSession]bool
+	idle   []processes // whose strategy was closed: the next session opens another there
 }
 
 // OpenRemote starts the plugin once, to have it describe itself.
@@ -88,13 +89,51 @@ func OpenRemote(ctx context.Context, s RemoteSpec) (*Remote, error) {
 // Target is what to fuzz.
 func (r *Remote) Target() *Target { return &r.target }
 
+// processes are those of a session.
+type processes struct{ plugin, device *host.Plugin }
+
+// stop ends them, whatever state they are in; what Stop has to say is about a session that is over.
+func (p *processes) stop(ctx context.Context) {
+	for _, x := range []*host.Plugin{p.plugin, p.device} {
+		if x != nil {
+			_ = x.Stop(context.WithoutCancel(ctx))
+		}
+	}
+	*p = processes{}
+}
+
+// get returns processes that run, or starts them.
+func (r *Remote) get() (p processes, err error) {
+	r.mu.Lock()
+	if n := len(r.idle); n > 0 {
+		p, r.idle = r.idle[n-1], r.idle[:n-1]
+		r.mu.Unlock()
+		return p, nil
+	}
+	r.mu.Unlock()
+	if p.plugin, err = host.Start(r.ctx, r.process()); err != nil {
+		return p, err
+	}
+	if !r.fused {
+		if p.device, err = host.Start(r.ctx, host.Spec{Path: r.spec.BackendPath, Args: r.spec.BackendArgs}); err != nil {
+			p.stop(r.ctx)
+		}
+	}
+	return p, err
+}
+
 // Close ends all processes.
 func (r *Remote) Close() error {
 	r.mu.Lock()
+	for i := range r.idle {
+		r.idle[i].stop(r.ctx)
+	}
+	r.idle = nil
 	list := make([]*remoteSession, 0, len(r.open))
 	for s := range r.open {
 		list = append(list, s)
 	}
+	clear(r.open)
 	r.mu.Unlock()
 	var err error
 	for _, s := range list {
@@ -109,11 +148,11 @@ func (r *Remote) process() host.Spec {
 
 // remoteSession is a strategy that is open in another process.
 type remoteSession struct {
-	remote  *Remote
-	cfg     Config
-	plugin  *host.Plugin
-	device  *host.Plugin
+	remote *Remote
+	cfg    Config
+	processes
 	program *host.Program
+	look    bool // ask for the picture after every program
 	picture string
 }
 
@@ -132,7 +171,7 @@ func (r *Remote) session(cfg Config, _ *trace.Trace) (Session, error) {
 // start starts the process, or processes, and opens the strategy. A plugin that refuses the configuration is told from one that fails.
 func (s *remoteSession) start() (err error) {
 	ctx := s.remote.ctx
-	if s.plugin, err = host.Start(ctx, s.remote.process()); err != nil {
+	if s.processes, err = s.remote.get(); err != nil {
 		return fmt.Errorf("%w: %w", ErrSession, err)
 	}
 	req := host.OpenRequest{Strategy: s.remote.spec.Strategy, OptionsJSON: string(s.cfg.Options), CapacityBytes: s.cfg.ArenaBytes, Seed: s.cfg.Seed, Batch: true}
@@ -140,13 +179,9 @@ func (s *remoteSession) start() (err error) {
 	if s.remote.fused {
 		req.Fused = &dev
 	} else {
-		if s.device, err = host.Start(ctx, host.Spec{Path: s.remote.spec.BackendPath, Args: s.remote.spec.BackendArgs}); err != nil {
-			s.stop()
-			return fmt.Errorf("%w: %w", ErrSession, err)
-		}
 		info, err := s.device.OpenDevice(ctx, dev, "", -1)
 		if err != nil {
-			s.stop()
+			s.stop(ctx)
 			return fmt.Errorf("%w: %w", ErrSession, err)
 		}
 		req.Remote = &host.RemoteDevice{SlotFile: -1, Target: s.device.Target(), Info: info}
@@ -157,7 +192,7 @@ func (s *remoteSession) start() (err error) {
 		if errors.As(err, &fault) || ctx.Err() != nil {
 			kind = ErrSession
 		}
-		s.stop()
+		s.stop(ctx)
 		return fmt.Errorf("%w: %w", kind, err)
 	}
 	s.program = host.NewProgram(s.plugin)
@@ -172,7 +207,7 @@ func (s *remoteSession) Execute(t *trace.Trace, keep bool) (Result, error) {
 		}
 		keep = false
 	}
-	look := slices.Contains(s.remote.target.Desc.Capabilities, string(sdk.CapInspect))
+	look := s.look && slices.Contains(s.remote.target.Desc.Capabilities, string(sdk.CapInspect))
 	outcomes, calls, picture, err := s.program.Run(s.remote.ctx, t, keep, look)
 	if err == nil {
 		s.picture = picture
@@ -181,7 +216,7 @@ func (s *remoteSession) Execute(t *trace.Trace, keep bool) (Result, error) {
 	s.picture = ""
 	var fault *host.Fault
 	if errors.As(err, &fault) && s.remote.ctx.Err() == nil {
-		s.stop()
+		s.stop(s.remote.ctx)
 		return Result{Crash: crashOfFault(fault)}, nil
 	}
 	return Result{}, fmt.Errorf("%w: %w", ErrSession, err)
@@ -207,21 +242,25 @@ func (s *remoteSession) Inspect() (in sdk.Inspection, ok bool) {
 // LeakedBytes is not known of another process.
 func (s *remoteSession) LeakedBytes() (uint64, bool) { return 0, false }
 
-func (s *remoteSession) stop() {
-	// Whatever state they are in, Stop ends them; what it has to say is about a session that is over.
-	for _, p := range []*host.Plugin{s.plugin, s.device} {
-		if p != nil {
-			_ = p.Stop(context.WithoutCancel(s.remote.ctx))
-		}
-	}
-	s.plugin, s.device = nil, nil
-}
-
-// Close ends the processes.
+// Close closes the strategy. Its processes serve the next session; those that do not close well are ended.
 func (s *remoteSession) Close() error {
-	s.stop()
-	s.remote.mu.Lock()
-	delete(s.remote.open, s)
-	s.remote.mu.Unlock()
+	r := s.remote
+	good := s.plugin != nil
+	if good {
+		_, err := s.plugin.Close(r.ctx)
+		if err == nil && s.device != nil {
+			_, err = s.device.CloseDevice(r.ctx)
+		}
+		good = err == nil
+	}
+	r.mu.Lock()
+	known := r.open[s]
+	delete(r.open, s)
+	if good && known {
+		r.idle = append(r.idle, s.processes)
+		s.processes = processes{}
+	}
+	r.mu.Unlock()
+	s.stop(r.ctx)
 	return nil
 }

@@ -189,7 +189,7 @@ next:
 
 // cancelFaults disarms a failure that the last program asked for and did not meet.
 func (l *local) cancelFaults() {
-	if l.probe != nil {
+	if l.probe != nil && !l.dead {
 		l.probe.FailNext(0)
 	}
 }

@@ -26,11 +26,11 @@ type done struct {
 
 // runBatches runs the batches of a round on the workers there are, and watches them: one that makes no progress is given up, with its
 // goroutine, and its program is a hang.
-func (c *campaign) runBatches(ctx context.Context, first uint64, snap *snapshot, results []batchResult) error {
+func (c *campaign) runBatches(ctx context.Context, first uint64, snap *snapshot, results []batchResult) {
 	if c.idle == nil {
 		c.idle = make(chan *worker, c.opts.Workers)
 		for range c.opts.Workers {
-			c.idle <- newWorker(c.target, c.limits, c.opts.Seed)
+			c.idle <- newWorker(c.target, c.limits, c.opts.Seed, &c.stop)
 		}
 	}
 	finished := make(chan done, len(results))
@@ -40,7 +40,7 @@ func (c *campaign) runBatches(ctx context.Context, first uint64, snap *snapshot,
 	defer tick.Stop()
 	for left > 0 {
 		for next < len(results) && len(c.idle) > 0 {
-			if ctx.Err() != nil { // begin no more, but wait for those that run
+			if c.stop.Load() { // begin no more, but wait for those that run
 				left -= len(results) - next
 				next = len(results)
 				break
@@ -64,11 +64,13 @@ func (c *campaign) runBatches(ctx context.Context, first uint64, snap *snapshot,
 			c.idle <- d.w
 			left--
 		case <-tick.C:
+			if ctx.Err() != nil || c.opts.Time > 0 && clock.Monotonic()-c.start >= c.opts.Time {
+				c.stop.Store(true)
+			}
 			left -= c.giveUp(busy, results)
 			c.tell(false)
 		}
 	}
-	return nil
 }
 
 // giveUp gives up the workers that are stuck, makes hangs of their programs, and replaces them. It returns how many there were.
@@ -92,7 +94,7 @@ func (c *campaign) giveUp(busy map[int]*running, results []batchResult) (n int) 
 		results[slot] = res
 		delete(busy, slot)
 		c.report.Stuck++
-		c.idle <- newWorker(c.target, c.limits, c.opts.Seed)
+		c.idle <- newWorker(c.target, c.limits, c.opts.Seed, &c.stop)
 		n++
 	}
 	return n
