@@ -79,23 +79,30 @@ func (p *Pool) ExtendSegment(k int, bytes uint64) uint32 {
 	return i
 }
 
-// DropSegments forgets the segments for which drop is true; each consists of one free block.
+// DropSegments forgets the segments for which drop is true; each consists of free blocks.
 func (p *Pool) DropSegments(drop func(s *Segment) bool) {
 	p.Segments = slices.DeleteFunc(p.Segments, func(s Segment) bool {
 		if !drop(&s) {
 			return false
 		}
-		p.Remove(s.First)
-		p.T.Release(s.First)
+		for i := s.First; i != blocks.None; {
+			next := p.T.B[i].Next
+			p.Remove(i)
+			p.T.Release(i)
+			i = next
+		}
 		p.bytes -= s.Bytes
 		return true
 	})
 }
 
-// WhollyFree reports whether the segment is one free block.
+// WhollyFree reports whether all blocks of the segment are free.
 func (p *Pool) WhollyFree(s *Segment) bool {
-	b := &p.T.B[s.First]
-	return b.Free && b.Next == blocks.None
+	i := s.First
+	for i != blocks.None && p.T.B[i].Free {
+		i = p.T.B[i].Next
+	}
+	return i == blocks.None
 }
 
 // Insert puts block i, in no list, into a list without merging.
