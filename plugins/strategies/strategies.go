@@ -13,9 +13,11 @@ import (
 	"github.com/gpubench/gpubench/plugins/strategies/direct"
 	"github.com/gpubench/gpubench/plugins/strategies/drmbuddy"
 	"github.com/gpubench/gpubench/plugins/strategies/firstfit"
+	"github.com/gpubench/gpubench/plugins/strategies/gmlake"
 	"github.com/gpubench/gpubench/plugins/strategies/mattconte"
 	"github.com/gpubench/gpubench/plugins/strategies/nextfit"
 	"github.com/gpubench/gpubench/plugins/strategies/offsetalloc"
+	"github.com/gpubench/gpubench/plugins/strategies/pagedkv"
 	"github.com/gpubench/gpubench/plugins/strategies/pytorch"
 	"github.com/gpubench/gpubench/plugins/strategies/region"
 	"github.com/gpubench/gpubench/plugins/strategies/rmmarena"
@@ -49,6 +51,8 @@ func Builtin() []sdk.Description {
 		rmmfixed.Description(),
 		cudaasync.Description(),
 		pytorch.Description(),
+		gmlake.Description(),
+		pagedkv.Description(),
 		canary.Description(),
 	}
 }
