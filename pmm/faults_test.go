@@ -76,7 +76,7 @@ func runWithFault(t *testing.T, dir, file, old, new string) string {
 	if err := os.WriteFile(path, overlay, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("go", "test", "-vet=off", "-count=1", "-overlay", path, "-run", "Golden", "./script").CombinedOutput()
+	out, err := exec.Command("go", "test", "-vet=off", "-ldflags=-s -w", "-count=1", "-overlay", path, "-run", "Golden", "./script").CombinedOutput()
 	if err == nil {
 		t.Fatal("go test passed with the fault planted")
 	}

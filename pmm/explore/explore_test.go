@@ -150,7 +150,7 @@ func withFault(t *testing.T, file, old, new string) string {
 	if err := os.WriteFile(overlay, j, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("go", "test", "-vet=off", "-count=1", "-overlay", overlay, "-run", "TestDepthFive", ".").CombinedOutput()
+	out, err := exec.Command("go", "test", "-vet=off", "-ldflags=-s -w", "-count=1", "-overlay", overlay, "-run", "TestDepthFive", ".").CombinedOutput()
 	if err == nil {
 		t.Fatal("the exploration passed with the fault planted")
 	}

@@ -71,12 +71,12 @@ func rootLine(m *pmm.Model, root int) string {
 	})
 	line := fmt.Sprintf("%-6s |%s| %-11s", in.Type, bar[:], in.State)
 	if where != "" {
-		line += " " + where
+		line += " on " + where + ","
 	}
 	if in.InEviction {
 		line += " in eviction"
 	}
-	return strings.TrimRight(line+leafList(sizes), " ")
+	return strings.TrimRight(line+leafList(sizes), " ,")
 }
 
 func pmaBar(m *pmm.Model, root int) string {
