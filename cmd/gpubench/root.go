@@ -57,7 +57,7 @@ answer against its own books: a strategy that overlaps two blocks is caught, not
 
 // verbs lists every verb; each is made in its own file.
 func verbs() []*cobra.Command {
-	return []*cobra.Command{newRun(), newReplay(), newTrace(), newPlugin(), newPMM(), newDevice(), newCalibrate(), newDoctor(), newConfig(), newVersion(), newFuzz(), newFinding()}
+	return []*cobra.Command{newRun(), newReplay(), newTrace(), newPlugin(), newPMM(), newDevice(), newCalibrate(), newDoctor(), newConfig(), newVersion(), newFuzz(), newFinding(), newZoo()}
 }
 
 // format is how a verb prints: for people, or one of the machine forms.
