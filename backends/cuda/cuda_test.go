@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/gpubench/gpubench/backends"
-	"github.com/gpubench/gpubench/backends/cuda/internal/standin"
+	"github.com/gpubench/gpubench/internal/standin"
 	"github.com/gpubench/gpubench/trace"
 )
 

@@ -1,6 +1,7 @@
 //go:build cgo && linux
 
-// Package standin builds the stand-in for the CUDA driver library (testdata/standin of package cuda) and drives it, for tests.
+// This file builds the stand-in for the CUDA driver library (backends/cuda/testdata/standin) and drives it, for tests.
+
 package standin
 
 /*
@@ -38,7 +39,7 @@ func Build(t testing.TB, dir string) string {
 		t.Skip("no C compiler (cc): the stand-in for libcuda cannot be built")
 	}
 	_, here, _, _ := runtime.Caller(0)
-	sources, err := filepath.Glob(filepath.Join(filepath.Dir(here), "..", "..", "testdata", "standin", "*.c"))
+	sources, err := filepath.Glob(filepath.Join(filepath.Dir(here), "..", "..", "backends", "cuda", "testdata", "standin", "*.c"))
 	if err != nil || len(sources) == 0 {
 		t.Fatalf("the sources of the stand-in are not there: %v", err)
 	}
@@ -68,7 +69,7 @@ func (l *Library) symbol(name string) unsafe.Pointer {
 	return C.dlsym(l.handle, c)
 }
 
-// Configure forgets everything and sets the stand-in up: the words of testdata/standin/README.md.
+// Configure forgets everything and sets the stand-in up: the words of its README.md.
 func (l *Library) Configure(words string) {
 	c := C.CString(words)
 	defer C.free(unsafe.Pointer(c))
