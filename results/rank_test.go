@@ -187,6 +187,18 @@ func TestWeightsGiveAScoreAndItsSensitivity(t *testing.T) {
 	}
 }
 
+// TestSharedWarningsAreSaidOnce: a warning that several strategies have in common is one line that names them.
+func TestSharedWarningsAreSaidOnce(t *testing.T) {
+	run, trials := handMade(1, 0, entry{"alpha", 1, 0.1, five(100)}, entry{"beta", 0.875, 0.2, five(200)})
+	r := Rank(run, trials, nil)
+	rows := r.Traces[0].Rows
+	rows[0].Warnings, rows[1].Warnings = []string{"noisy", "slow"}, []string{"noisy"}
+	got := strings.Join(rowWarnings(rows), "\n")
+	if want := rows[0].Label + ", " + rows[1].Label + ": noisy\n" + rows[0].Label + ": slow"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestRenderedFormsHoldEveryStrategy(t *testing.T) {
 	run, trials := handMade(2, 0, entry{"alpha", 1, 0.1, five(100)}, entry{"beta", 0.875, 0.2, five(200)})
 	r := Rank(run, trials, nil)

@@ -131,7 +131,7 @@ func rankTable(t *TraceRanking, color bool) table.Writer {
 	for _, u := range t.Unmeasured {
 		tw.AppendRow(table.Row{"–", u.Label, "no result", "", "", "", "", "", "", "", "", "", u.Class + ": " + u.Text})
 	}
-	tw.SetColumnConfigs([]table.ColumnConfig{{Name: "", WidthMax: 48}})
+	tw.SetColumnConfigs([]table.ColumnConfig{{Name: "", WidthMax: 48, WidthMaxEnforcer: text.WrapSoft}})
 	return tw
 }
 
@@ -171,11 +171,7 @@ func writeNotes(b *strings.Builder, r *Ranking) {
 	warnings = append(warnings, r.Warnings...)
 	for i := range r.Traces {
 		warnings = append(warnings, r.Traces[i].Warnings...)
-		for j := range r.Traces[i].Rows {
-			for _, w := range r.Traces[i].Rows[j].Warnings {
-				warnings = append(warnings, r.Traces[i].Rows[j].Label+": "+w)
-			}
-		}
+		warnings = append(warnings, rowWarnings(r.Traces[i].Rows)...)
 	}
 	if r.Across != nil {
 		warnings = append(warnings, r.Across.Warnings...)
@@ -187,6 +183,24 @@ func writeNotes(b *strings.Builder, r *Ranking) {
 		}
 	}
 	writeDeviations(b, r)
+}
+
+// rowWarnings are the warnings of single strategies; what several have in common is said once.
+func rowWarnings(rows []Row) []string {
+	var texts []string
+	labels := map[string][]string{}
+	for i := range rows {
+		for _, w := range rows[i].Warnings {
+			if len(labels[w]) == 0 {
+				texts = append(texts, w)
+			}
+			labels[w] = append(labels[w], rows[i].Label)
+		}
+	}
+	for i, w := range texts {
+		texts[i] = strings.Join(labels[w], ", ") + ": " + w
+	}
+	return texts
 }
 
 // writeDeviations names the known deviations shortly; JSON and the HTML report have the sentences.

@@ -326,7 +326,7 @@
     main.append(el("h2", {}, "Run and environment"));
     const run = data.run, facts = { run: run.id, "created at": run.created_at, seed: run.seed, device: run.device.title || run.device.name, "device capacity": bytes(run.device.capacity_bytes) };
     for (const t of run.traces) facts["recording " + t.name] = `${t.source}, ${t.events} events, covers ${t.covers_percent} %, sha256 ${t.sha256.slice(0, 16)}…`;
-    for (const [k, v] of Object.entries(run.environment)) if (k !== "warnings" && v !== "" && v != null) facts[k.replaceAll("_", " ")] = k.endsWith("_bytes") ? bytes(v) : Array.isArray(v) ? v.join(", ") : v;
+    for (const [k, v] of Object.entries(run.environment)) if (k !== "warnings" && v !== "" && v != null) facts[k.replaceAll("_", " ")] = k.endsWith("_bytes") ? bytes(v) : Array.isArray(v) ? v.join(", ") : typeof v === "number" ? Number(v.toPrecision(6)) : v;
     const dl = el("dl", { class: "facts" });
     for (const [k, v] of Object.entries(facts)) dl.append(el("div", {}, el("dt", {}, k), el("dd", {}, String(v))));
     main.append(dl);

@@ -54,7 +54,7 @@ func (f *faulty) misbehave() {
 		time.Sleep(time.Hour)
 	case "bomb":
 		for {
-			b := make([]byte, 16<<20)
+			b := make([]byte, 64<<20)
 			for i := 0; i < len(b); i += 4096 {
 				b[i] = 1
 			}
