@@ -106,11 +106,11 @@ func (s *searcher) batch(n uint64, start time.Duration) error {
 
 // threadTime is the processor time of this thread, user and system.
 func threadTime() (time.Duration, error) {
-	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
 		return 0, fmt.Errorf("processor time of the thread: %w", err)
 	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), nil
+	return time.Duration(ts.Nano()), nil
 }
 
 // Shrunk shrinks the program of a result and returns the finding.
