@@ -93,3 +93,29 @@ func BenchmarkSpeed(b *testing.B) {
 	}
 	table.Flush()
 }
+
+// TestNoAllocations: in the steady state no event allocates on the Go heap, whichever the load.
+func TestNoAllocations(t *testing.T) {
+	for _, c := range contestants {
+		t.Run(c.strategy+" "+c.options, func(t *testing.T) { goldentest.NoAllocations(t, find(t, c.strategy), c.options) })
+	}
+}
+
+// bookkeepingBytesMax bounds the memory a strategy may use for itself, for each live block of the power-law load (about 3,700
+// blocks and as many holes): an entry of 64 bytes for each block and hole, arrays that grow by a quarter to a half beyond
+// what they need, and fixed tables of some 8 KiB a list. The buddy's bitmaps are made for the range, not for its blocks.
+const bookkeepingBytesMax = 512
+
+// TestBookkeeping prints and bounds the bookkeeping of every contestant for each live block.
+func TestBookkeeping(t *testing.T) {
+	for _, c := range contestants {
+		got, err := goldentest.BookkeepingPerLive(find(t, c.strategy), c.options, goldentest.Loads[0].Script(20_000))
+		if err != nil {
+			t.Fatalf("%s %s: %v", c.strategy, c.options, err)
+		}
+		t.Logf("%-45s %6.0f bytes a live block", c.strategy+" "+c.options, got)
+		if got <= 16 || got > bookkeepingBytesMax {
+			t.Errorf("%s %s: %.0f bytes of bookkeeping a live block, want 16 to %d", c.strategy, c.options, got, bookkeepingBytesMax)
+		}
+	}
+}

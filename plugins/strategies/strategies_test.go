@@ -80,9 +80,9 @@ func TestPeers(t *testing.T) {
 			continue
 		}
 		n++
-		peer, known := goldentest.Peers[name]
+		peer, known := goldentest.PeerOf(name)
 		if !known {
-			t.Errorf("%s: peer %q is not in the table", f.Name(), name)
+			t.Errorf("%s: no strategy stands for the peer %q", f.Name(), name)
 			continue
 		}
 		d, known := byName[peer.Strategy]

@@ -1,6 +1,9 @@
 package goldentest
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // Peer says how the strategy that stands for a recorded allocator is set up.
 type Peer struct {
@@ -30,22 +33,44 @@ var Peers = map[string]Peer{
 	"vma-tlsf-mintime":   {Strategy: "tlsf", Options: `{"mode": "min-time"}`},
 	"vma-tlsf-minoffset": {Strategy: "tlsf", Options: `{"mode": "min-offset"}`},
 
-	"mattconte-tlsf":          {Strategy: "mattconte-tlsf", Options: `{"align_bytes": 8}`},
-	"mattconte-tlsf-align256": {Strategy: "mattconte-tlsf", Options: `{"align_bytes": 256}`},
-	"offset-allocator":        {Strategy: "offset-allocator", Options: `{"max_nodes": 2097152}`},
+	"mattconte-tlsf":   {Strategy: "mattconte-tlsf", Options: `{"align_bytes": 8}`},
+	"offset-allocator": {Strategy: "offset-allocator", Options: `{"max_nodes": 2097152}`},
 
-	"rmm-pool-half":     {Strategy: "rmm-pool", Options: `{"initial_fraction": 0.5, "maximum_fraction": 1}`, ExactCharge: true},
-	"rmm-pool-full":     {Strategy: "rmm-pool", Options: `{"initial_fraction": 1, "maximum_fraction": 1}`, ExactCharge: true},
-	"rmm-pool-grow":     {Strategy: "rmm-pool", Options: `{"initial_fraction": 0}`, ExactCharge: true},
-	"rmm-arena":         {Strategy: "rmm-arena", Options: `{"arena_fraction": 1}`, ExactCharge: true},
-	"rmm-binning-12-16": {Strategy: "rmm-binning", Options: `{"min_exponent": 12, "max_exponent": 16, "initial_fraction": 0.5, "maximum_fraction": 1}`, ExactCharge: true},
-	"rmm-binning-18-22": {Strategy: "rmm-binning", Options: `{"min_exponent": 18, "max_exponent": 22, "initial_fraction": 0.5, "maximum_fraction": 1}`, ExactCharge: true},
+	"rmm-pool-half": {Strategy: "rmm-pool", Options: `{"initial_fraction": 0.5, "maximum_fraction": 1}`, ExactCharge: true},
+	"rmm-pool-full": {Strategy: "rmm-pool", Options: `{"initial_fraction": 1, "maximum_fraction": 1}`, ExactCharge: true},
+	"rmm-pool-grow": {Strategy: "rmm-pool", Options: `{"initial_fraction": 0}`, ExactCharge: true},
+	"rmm-arena":     {Strategy: "rmm-arena", Options: `{"arena_fraction": 1}`, ExactCharge: true},
 
-	"bfc-nogrow":          {Strategy: "bfc", Options: `{"allow_growth": false}`},
-	"bfc-nogrow-split256": {Strategy: "bfc", Options: `{"allow_growth": false, "split_limit_bytes": 256}`},
-	"bfc-grow":            {Strategy: "bfc", Options: `{"allow_growth": true}`},
-	"bfc-grow-coalesce":   {Strategy: "bfc", Options: `{"allow_growth": true, "coalesce_regions": true}`, Packed: true},
-	"bfc-grow-gc":         {Strategy: "bfc", Options: `{"allow_growth": true, "garbage_collection": true}`},
+	"bfc-nogrow":        {Strategy: "bfc", Options: `{"allow_growth": false}`},
+	"bfc-grow":          {Strategy: "bfc", Options: `{"allow_growth": true}`},
+	"bfc-grow-coalesce": {Strategy: "bfc", Options: `{"allow_growth": true, "coalesce_regions": true}`, Packed: true},
+	"bfc-grow-gc":       {Strategy: "bfc", Options: `{"allow_growth": true, "garbage_collection": true}`},
+}
+
+// families are the peers whose names carry numbers: the recordings of any of them are understood.
+var families = []struct {
+	name *regexp.Regexp
+	peer Peer // options with $1, $2 for the numbers
+}{
+	{regexp.MustCompile(`^rmm-binning-(\d+)-(\d+)$`), Peer{Strategy: "rmm-binning", ExactCharge: true,
+		Options: `{"min_exponent": $1, "max_exponent": $2, "initial_fraction": 0.5, "maximum_fraction": 1}`}},
+	{regexp.MustCompile(`^mattconte-tlsf-align(\d+)$`), Peer{Strategy: "mattconte-tlsf", Options: `{"align_bytes": $1}`}},
+	{regexp.MustCompile(`^bfc-nogrow-split(\d+)$`), Peer{Strategy: "bfc", Options: `{"allow_growth": false, "split_limit_bytes": $1}`}},
+}
+
+// PeerOf returns the set-up of a peer by its name; false when no strategy stands for it.
+func PeerOf(name string) (Peer, bool) {
+	if p, ok := Peers[name]; ok {
+		return p, true
+	}
+	for _, f := range families {
+		if f.name.MatchString(name) {
+			p := f.peer
+			p.Options = f.name.ReplaceAllString(name, p.Options)
+			return p, true
+		}
+	}
+	return Peer{}, false
 }
 
 // SplitName splits the name of a recording, PEER.TRACE.jsonl.gz, into its parts; false when it has not that form.
@@ -61,6 +86,7 @@ func SplitName(name string) (peer, traceName string, ok bool) {
 func Of(strategy string) func(name string) bool {
 	return func(name string) bool {
 		peer, _, ok := SplitName(name)
-		return ok && Peers[peer].Strategy == strategy
+		p, known := PeerOf(peer)
+		return ok && known && p.Strategy == strategy
 	}
 }

@@ -67,7 +67,11 @@ func Compare(desc sdk.Description, path string) error {
 	if err != nil {
 		return err
 	}
-	p, err := NewPlayer(desc, Peers[peerName], script)
+	peer, ok := PeerOf(peerName)
+	if !ok {
+		return fmt.Errorf("no strategy stands for the peer %q", peerName)
+	}
+	p, err := NewPlayer(desc, peer, script)
 	if err != nil {
 		return err
 	}

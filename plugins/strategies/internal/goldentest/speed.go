@@ -1,6 +1,7 @@
 package goldentest
 
 import (
+	"fmt"
 	"math"
 	"runtime"
 	"testing"
@@ -48,14 +49,37 @@ func Measure(desc sdk.Description, options string, s *Script) (Speed, error) {
 		return Speed{}, err
 	}
 	speed := Speed{MopsPerCPUSecond: float64(len(s.Ops)) / float64(p.fastest(s.Ops)) * 1e3}
-	n, live := peak(s.Ops)
-	speed.Failed, speed.PeakLive = p.pass(s.Ops[:n]), live
-	p.notePlaced()
-	if in, ok := p.Strategy.(sdk.Inspector); ok {
-		speed.MetaBytesPerLive = float64(in.Inspect().MetaBytes) / float64(live)
+	if err := speed.bookkeeping(p, s); err != nil {
+		return Speed{}, err
 	}
-	p.FreeAll()
 	return speed, p.Strategy.Close()
+}
+
+// bookkeeping executes the script up to where most blocks are live and notes the memory of the strategy there.
+func (v *Speed) bookkeeping(p *Player, s *Script) error {
+	in, ok := p.Strategy.(sdk.Inspector)
+	if !ok {
+		return fmt.Errorf("the strategy does not show its inside")
+	}
+	n, live := peak(s.Ops)
+	v.Failed, v.PeakLive = p.pass(s.Ops[:n]), live
+	v.MetaBytesPerLive = float64(in.Inspect().MetaBytes) / float64(live-v.Failed)
+	p.notePlaced()
+	p.FreeAll()
+	return nil
+}
+
+// BookkeepingPerLive returns the bytes that the strategy uses for itself for each live block, where the script has most.
+func BookkeepingPerLive(desc sdk.Description, options string, s *Script) (float64, error) {
+	p, err := NewPlayer(desc, Peer{Strategy: desc.Name, Options: options}, s)
+	if err != nil {
+		return 0, err
+	}
+	var v Speed
+	if err := v.bookkeeping(p, s); err != nil {
+		return 0, err
+	}
+	return v.MetaBytesPerLive, p.Strategy.Close()
 }
 
 // fastest returns the processor time of the operations in nanoseconds, of each piece that of its fastest pass.
@@ -86,7 +110,8 @@ func (p *Player) fastest(ops []Op) (ns int64) {
 // strategy frees without effect.
 func (p *Player) pass(ops []Op) (failed int) {
 	strategy, live := p.Strategy, p.live
-	var req sdk.Request
+	req := &p.req
+	*req = sdk.Request{}
 	for i := range ops {
 		op := &ops[i]
 		b := &live[op.ID]
@@ -98,7 +123,7 @@ func (p *Player) pass(ops []Op) (failed int) {
 			continue
 		}
 		req.Size, req.Stream = op.Size, op.Stream
-		if !strategy.Alloc(&req, b).Placed() {
+		if !strategy.Alloc(req, b).Placed() {
 			b.Size = 0
 			failed++
 		}
