@@ -17,9 +17,12 @@ const (
 	BackendHost  = "host"
 )
 
-// callsMax is how many calls a strategy may make during one program before it is taken to be in an endless loop: a thousand
-// for each event of a short program, a hundred and more for each of a long one.
-const callsMax = 1 << 16
+// A strategy may make so many calls during one program, and so many more for each event, before it is taken to be in an endless loop:
+// trimming and retrying cost a few calls for each segment, and programs have few segments.
+const (
+	callsBase     = 4096
+	callsPerEvent = 64
+)
 
 // errEndless is what a device panics with in a strategy that never stops calling it.
 var errEndless = errors.New("the strategy does not stop calling the device")
@@ -40,6 +43,7 @@ type modelDevice interface {
 type probe struct {
 	modelDevice
 	calls  int
+	most   int    // calls that are allowed
 	leaked uint64 // bytes held at the last close or reset
 }
 
@@ -58,11 +62,11 @@ func openProbe(backend string, totalBytes uint64) (*probe, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &probe{modelDevice: d}, nil
+	return &probe{modelDevice: d, most: callsBase}, nil
 }
 
 func (p *probe) count() {
-	if p.calls++; p.calls > callsMax {
+	if p.calls++; p.calls > p.most {
 		panic(errEndless)
 	}
 }

@@ -124,9 +124,6 @@ func (j *Judge) metadata(in *sdk.Inspection) *Breach {
 	for i := range in.Segments {
 		blocks += uint64(len(in.Segments[i].Blocks))
 	}
-	if j.meta == 0 {
-		j.meta = in.MetaBytes
-	}
 	bound := 2*j.meta + metaBytesFree + metaBytesPerBlock*blocks
 	if in.MetaBytes <= bound {
 		return nil

@@ -98,6 +98,14 @@ func (j *Judge) fresh(t *trace.Trace) (Result, error) {
 			r.look = !j.target.BlackBox
 		}
 		j.sess = s
+		empty := *t
+		empty.Events, empty.Extras = nil, nil
+		if _, err := s.Execute(&empty, false); err != nil {
+			return Result{}, err
+		}
+		if in, ok := s.Inspect(); ok {
+			j.meta = in.MetaBytes
+		}
 	}
 	run, err := j.sess.Execute(t, false)
 	if err != nil {
@@ -107,10 +115,16 @@ func (j *Judge) fresh(t *trace.Trace) (Result, error) {
 	return run, err
 }
 
+// codeHang is the code of a program that does not end at all.
+const codeHang = "hang"
+
 func crashed(c *Crash, s Stage) *Breach {
 	b := &Breach{Check: CheckCrash, Code: "crash", Expected: "no crash", Observed: c.Detail, Site: c.Site, Stack: c.Stack, Stage: s}
 	if c.Kind == "hang" {
-		b.Check, b.Code, b.Expected = CheckHang, "hang", "an end"
+		b.Check, b.Code, b.Expected = CheckHang, "endless-calls", "an end"
+		if c.Detail != errEndless.Error() {
+			b.Code = codeHang
+		}
 	}
 	return b
 }
@@ -386,18 +400,36 @@ func (j *Judge) repeat(t *trace.Trace) (*Breach, error) {
 		b.Event = len(t.Events)
 		return b, nil
 	}
-	if leaked, ok := j.sess.LeakedBytes(); ok && leaked > 0 {
-		return &Breach{Check: CheckReclaim, Code: "leak", Event: len(t.Events), Stage: StageRepeat, Expected: "nothing held after close",
-			Observed: trace.FormatSize(leaked) + " of device memory"}, nil
+	again := append([]trace.Outcome(nil), run.Outcomes...)
+	if b := j.leak(len(t.Events)); b != nil { // closed with everything freed
+		return b, nil
+	}
+	empty := *t
+	empty.Events, empty.Extras = nil, nil
+	if _, err := j.fresh(&empty); err != nil {
+		return nil, err
+	}
+	if b := j.leak(len(t.Events)); b != nil { // closed as the program left it
+		return b, nil
 	}
 	if !j.target.promises(sdk.PromiseDeterministic) {
 		return nil, nil
 	}
-	b := differ(t, j.first, run.Outcomes, true, "the same program again")
+	b := differ(t, j.first, again, true, "the same program again")
 	if b != nil {
 		b.Stage = StageRepeat
 	}
 	return b, nil
+}
+
+// leak is what the target held when it was closed last (O13).
+func (j *Judge) leak(event int) *Breach {
+	leaked, ok := j.sess.LeakedBytes()
+	if !ok || leaked == 0 {
+		return nil
+	}
+	return &Breach{Check: CheckReclaim, Code: "leak", Event: event, Stage: StageRepeat, Expected: "nothing held after close",
+		Observed: trace.FormatSize(leaked) + " of device memory"}
 }
 
 // differ compares the outcomes of two runs; addresses only where they must agree.

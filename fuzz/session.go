@@ -113,7 +113,7 @@ func (l *local) Execute(t *trace.Trace, keep bool) (run Result, err error) {
 		}
 	}
 	if l.probe != nil {
-		l.probe.calls = 0
+		l.probe.calls, l.probe.most = 0, callsBase+callsPerEvent*len(t.Events)
 	}
 	res, err := l.exec.Execute(t, keep)
 	if err != nil {

@@ -76,7 +76,7 @@ func (s *Shrinker) Shrink(ops []plan.Op) Shrunk {
 		name string
 		run  func()
 	}{
-		{"cut", s.cut}, {"chunks", s.chunks}, {"pairs", s.pairs}, {"streams", s.dropStreams}, {"weaken", s.weaken}, {"sizes", s.sizes},
+		{"cut", s.cut}, {"chunks", s.chunks}, {"pairs", s.pairs}, {"streams", s.dropStreams}, {"weaken", s.weaken}, {"join", s.join}, {"sizes", s.sizes},
 		{"merge-streams", s.mergeStreams}, {"faults", s.faults}, {"names", s.names}, {"order", s.order},
 	}
 	for changed := true; changed && s.runs < s.RunsMax; {
@@ -295,6 +295,27 @@ func replaced(list []plan.Op, i int, o plan.Op) []plan.Op {
 	list = slices.Clone(list)
 	list[i] = o
 	return list
+}
+
+// joinEvents bounds the programs whose allocs are joined: every pair is tried.
+const joinEvents = 32
+
+// join makes one alloc of two: where what matters is how full the arena is, one large block does what several do.
+func (s *Shrinker) join() {
+	for i := 0; i < len(s.ops) && len(s.ops) <= joinEvents; i++ {
+		for k := 0; k < len(s.ops) && i < len(s.ops); k++ {
+			a, b := s.ops[i], s.ops[k]
+			sum := b.Size + roundUp(a.Size, s.AlignBytes)
+			if k == i || !a.Kind.TakesMemory() || !b.Kind.TakesMemory() || sum < b.Size {
+				continue
+			}
+			cand := slices.Clone(s.ops)
+			cand[k].Size = sum
+			if s.try(without(cand, func(o *plan.Op) bool { return o.Handle == a.Handle || o.Old == a.Handle })) {
+				k = -1
+			}
+		}
+	}
 }
 
 // sizes moves sizes towards the simplest that still shows the breach: all together, then one by one. Simple are 1, the

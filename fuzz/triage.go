@@ -59,7 +59,7 @@ func (g *guarded) Judge(t *trace.Trace) (*Breach, error) {
 	case <-timer.C:
 		g.judge = nil
 		g.hangs++
-		return &Breach{Check: CheckHang, Code: "hang", Event: max(len(t.Events)-1, 0), Expected: "an end", Observed: fmt.Sprintf("no end within %v", g.deadline)}, nil
+		return &Breach{Check: CheckHang, Code: codeHang, Event: max(len(t.Events)-1, 0), Expected: "an end", Observed: fmt.Sprintf("no end within %v", g.deadline)}, nil
 	}
 }
 
@@ -81,7 +81,7 @@ func cloneProgram(t *trace.Trace) *trace.Trace {
 // from its text, as a reader will.
 func triage(t *Target, h hit) *Finding {
 	g := &guarded{target: t, cfg: h.cfg, until: h.breach.Stage, deadline: hangDeadline}
-	if h.breach.Check == CheckHang {
+	if h.breach.Code == codeHang {
 		g.deadline = hangDeadlineShrink
 	}
 	defer g.Close()
@@ -89,7 +89,7 @@ func triage(t *Target, h hit) *Finding {
 	// The writer's memory is used again: what is kept must be copied.
 	original := cloneProgram(w.Write(h.ops, h.streams))
 	k := reliability(g, original, h.breach)
-	s := Shrinker{Test: g.Judge, Keep: h.breach, AlignBytes: max(t.Desc.Alignment, 1), Streams: h.streams, Flaky: k < flakyRuns && h.breach.Check != CheckHang}
+	s := Shrinker{Test: g.Judge, Keep: h.breach, AlignBytes: max(t.Desc.Alignment, 1), Streams: h.streams, Flaky: k < flakyRuns && h.breach.Code != codeHang}
 	small := s.Shrink(h.ops)
 	minimal := textual(g, small, h.breach)
 	f := &Finding{

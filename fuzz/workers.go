@@ -89,7 +89,7 @@ func (c *campaign) giveUp(busy map[int]*running, results []batchResult) (n int) 
 		if t != nil {
 			p := plan.Fill(c.opts.Seed+r.number*0x9E3779B97F4A7C15, c.limits)
 			res.hits = []hit{{cfg: c.target.configOf(&p, c.opts.Seed^r.number), ops: plan.Ops(nil, t), streams: len(t.Streams),
-				breach: &Breach{Check: CheckHang, Code: "hang", Event: len(t.Events) - 1, Expected: "an end", Observed: "no end"}}}
+				breach: &Breach{Check: CheckHang, Code: codeHang, Event: len(t.Events) - 1, Expected: "an end", Observed: "no end"}}}
 		}
 		results[slot] = res
 		delete(busy, slot)

@@ -308,6 +308,11 @@ func (g *Generator) rare(kind trace.Kind) {
 		}
 	case trace.KindPoolBegin, trace.KindPoolEnd, trace.KindPoolRelease:
 		o.Pool = uint16(1 + g.src.Draw(PoolsMax-1))
+		for p := uint16(1); kind == trace.KindPoolEnd && p < PoolsMax; p++ {
+			if g.w.open[p] > 0 {
+				o.Pool = p
+			}
+		}
 	case trace.KindSet:
 		if len(g.settings) == 0 {
 			return
