@@ -61,6 +61,9 @@ type Config struct {
 	AllowManaged bool
 	// AllowShared opens a device that other programs use.
 	AllowShared bool
+	// Canary fills every block of Malloc with a word of its own and checks it at Free, which is then trace.CallBroken when
+	// someone else wrote there. Strategies write nothing, so any change is a finding. Not for measuring.
+	Canary bool
 	// PoolThresholdBytes is how much unused memory the pool keeps at a synchronisation.
 	PoolThresholdBytes uint64
 	OpenDeadline       time.Duration // 0 is OpenDeadline

@@ -324,6 +324,19 @@ func TestCanary(t *testing.T) {
 	want(t, "outside", d.Fill(a+64*mib, 4, 1), trace.CallInvalidValue)
 }
 
+func TestCanaryOfEveryBlock(t *testing.T) {
+	d, lib := open(t, "memory=16M", Config{Canary: true})
+	a, st := d.Malloc(mib + 3)
+	want(t, "malloc", st, trace.CallOK)
+	b, _ := d.Malloc(mib)
+	want(t, "free of an untouched block", d.Free(b), trace.CallOK)
+	want(t, "someone writes into the other", d.Touch(a+mib+2, 1, byte(word(a)>>16)+1), trace.CallOK)
+	want(t, "free", d.Free(a), trace.CallBroken)
+	if lib.Held() != 0 {
+		t.Errorf("%d bytes held: a damaged block is given back all the same", lib.Held())
+	}
+}
+
 func TestEveryErrorCode(t *testing.T) {
 	codes := []struct {
 		code int

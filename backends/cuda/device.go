@@ -25,6 +25,7 @@ type Device struct {
 	id     Identity
 	info   backends.Info
 	memory Memory
+	canary bool
 	pool   C.uint64_t
 	page   uint64
 	limit  uint64 // bytes that may be held
@@ -49,7 +50,7 @@ func Open(cfg Config) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Device{driver: *drv, memory: cfg.Memory, pinned: map[uint64]uint64{}, phys: map[backends.PhysID]phys{},
+	d := &Device{driver: *drv, memory: cfg.Memory, canary: cfg.Canary, pinned: map[uint64]uint64{}, phys: map[backends.PhysID]phys{},
 		ranges: map[uint64]uint64{}, maps: map[uint64]mapping{}}
 	if err := d.start(&cfg); err != nil {
 		_ = d.Close()
@@ -207,6 +208,12 @@ func (d *Device) took(r C.int, size uint64) (uint64, trace.CallStatus) {
 	}
 	addr := uint64(d.shared.out)
 	d.blocks.put(addr, size)
+	if d.canary {
+		spent := d.shared.ticks
+		st := d.Fill(addr, size, addr)
+		d.shared.ticks = spent
+		return addr, st
+	}
 	return addr, trace.CallOK
 }
 
@@ -251,6 +258,13 @@ func (d *Device) Free(addr uint64) trace.CallStatus {
 	case !ok:
 		return trace.CallInvalidValue
 	}
+	intact := true
+	if d.canary {
+		var st trace.CallStatus
+		if _, intact, st = d.Check(addr, size, addr); st != trace.CallOK {
+			return st
+		}
+	}
 	var r C.int
 	switch d.memory {
 	case MemoryPool:
@@ -264,6 +278,9 @@ func (d *Device) Free(addr uint64) trace.CallStatus {
 		d.blocks.remove(addr)
 		delete(d.pinned, addr)
 		d.held -= size
+		if !intact {
+			return trace.CallBroken
+		}
 	}
 	return status(r)
 }

@@ -22,6 +22,7 @@ type options struct {
 	MemoryShare        float64 `json:"memory_share,omitempty"`
 	Share              bool    `json:"share,omitempty"`
 	AllowManaged       bool    `json:"allow_managed,omitempty"`
+	Canary             bool    `json:"canary,omitempty"`
 	PoolThresholdBytes uint64  `json:"pool_threshold_bytes,omitempty"`
 	CallDeadlineMs     uint32  `json:"call_deadline_ms,omitempty"`
 }
@@ -32,6 +33,7 @@ const optionsSchema = `{"type":"object","additionalProperties":false,"properties
 	"memory_share":{"type":"number","exclusiveMinimum":0,"maximum":1,"description":"part of the free memory that may be taken; 0.9 by default"},
 	"share":{"type":"boolean","description":"use the device although other programs run on it"},
 	"allow_managed":{"type":"boolean","description":"allow managed memory, never more than is free"},
+	"canary":{"type":"boolean","description":"fill every block and check it when it is freed; for finding faults, not for measuring"},
 	"pool_threshold_bytes":{"type":"integer","minimum":0,"description":"unused memory that the pool keeps at a synchronisation"},
 	"call_deadline_ms":{"type":"integer","minimum":1,"maximum":60000,"description":"after which a driver call is given up and the device counts as lost; 4000 by default"}}}`
 
@@ -55,7 +57,7 @@ func openDevice(raw json.RawMessage, total uint64) (*cuda.Device, error) {
 		return nil, err
 	}
 	return cuda.Open(cuda.Config{
-		Device: o.Device, TotalBytes: total, Memory: cuda.Memory(o.Memory), Share: o.MemoryShare, AllowShared: o.Share, AllowManaged: o.AllowManaged,
+		Device: o.Device, TotalBytes: total, Memory: cuda.Memory(o.Memory), Share: o.MemoryShare, AllowShared: o.Share, AllowManaged: o.AllowManaged, Canary: o.Canary,
 		PoolThresholdBytes: o.PoolThresholdBytes, CallDeadline: time.Duration(o.CallDeadlineMs) * time.Millisecond, Users: users,
 	})
 }

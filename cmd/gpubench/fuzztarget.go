@@ -60,6 +60,9 @@ func (t *fuzzTarget) close() {
 // openFuzzTarget finds what is to be fuzzed: a built-in strategy, one of the zoo, or the path of a plugin. With process, strategies of ours
 // run in a process of their own as well.
 func openFuzzTarget(cmd *cobra.Command, name, backend string, process bool) (*fuzzTarget, error) {
+	if t, ok, err := hardwareFuzzTarget(cmd, name, backend); ok {
+		return t, err
+	}
 	if d, ok := fuzzDescription(name); ok && !process {
 		t, err := fuzz.NewTarget(name, d)
 		if err != nil {
