@@ -18,6 +18,8 @@ import (
 	"github.com/gpubench/gpubench/plugins/strategies/nextfit"
 	"github.com/gpubench/gpubench/plugins/strategies/offsetalloc"
 	"github.com/gpubench/gpubench/plugins/strategies/pagedkv"
+	"github.com/gpubench/gpubench/plugins/strategies/planned"
+	"github.com/gpubench/gpubench/plugins/strategies/predictive"
 	"github.com/gpubench/gpubench/plugins/strategies/pytorch"
 	"github.com/gpubench/gpubench/plugins/strategies/region"
 	"github.com/gpubench/gpubench/plugins/strategies/rmmarena"
@@ -52,6 +54,8 @@ func Builtin() []sdk.Description {
 		cudaasync.Description(),
 		pytorch.Description(),
 		gmlake.Description(),
+		planned.Description(),
+		predictive.Description(),
 		pagedkv.Description(),
 		canary.Description(),
 	}
