@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/gpubench/gpubench/fuzz/zoo"
 	"github.com/gpubench/gpubench/plugins/host/guard"
 	"github.com/gpubench/gpubench/plugins/sdk"
 	"github.com/gpubench/gpubench/plugins/strategies"
@@ -8,6 +9,9 @@ import (
 
 // pluginServeVerb makes this program serve its built-in strategies and backends as a plugin process.
 const pluginServeVerb = "plugin-serve"
+
+// serveZoo after pluginServeVerb serves the fuzzer's own allocators, clean and wrong, in place of the strategies.
+const serveZoo = "zoo"
 
 // hiddenRole runs the roles that this program plays for itself: the guard of a plugin, and the plugin of what is built in.
 func hiddenRole(args []string) (code int, ok bool) {
@@ -18,7 +22,11 @@ func hiddenRole(args []string) (code int, ok bool) {
 	case guard.Verb:
 		return guard.Main(args[1:]), true
 	case pluginServeVerb:
-		sdk.Serve(builtinExecutable())
+		e := builtinExecutable()
+		if len(args) > 1 && args[1] == serveZoo {
+			e.Strategies = zoo.Descriptions()
+		}
+		sdk.Serve(e)
 		return codeOK, true
 	}
 	return 0, false

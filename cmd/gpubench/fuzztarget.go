@@ -79,7 +79,11 @@ func openFuzzTarget(cmd *cobra.Command, name, backend string, process bool) (*fu
 		if err != nil {
 			return nil, err
 		}
-		return remoteTarget(cmd, fuzz.RemoteSpec{Path: exe, Args: []string{pluginServeVerb}, Strategy: d.Name, InProcess: &d}, backend)
+		args := []string{pluginServeVerb}
+		if strings.HasPrefix(name, zooPrefix) {
+			args = append(args, serveZoo)
+		}
+		return remoteTarget(cmd, fuzz.RemoteSpec{Path: exe, Args: args, Strategy: d.Name, InProcess: &d}, backend)
 	}
 	if info, err := os.Stat(name); err == nil && !info.IsDir() {
 		return remoteTarget(cmd, fuzz.RemoteSpec{Path: name}, backend)
