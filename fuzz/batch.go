@@ -221,6 +221,7 @@ func (w *worker) history(batch, i uint64, judge *Judge, snap *snapshot, streams 
 		return nil, nil
 	}
 	src := plan.NewRandom(w.seed, batch)
+	w.gen.Again()
 	var parts [][]plan.Op
 	for k := range int(i) + 1 {
 		parts = append(parts, plan.Ops(nil, w.generate(src, k, snap)))

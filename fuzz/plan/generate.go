@@ -58,11 +58,19 @@ func NewGenerator(l Limits) *Generator {
 // SetPlan takes another plan, and the kinds of events that it weighs.
 func (g *Generator) SetPlan(p Plan) {
 	g.plan = p
+	// Nothing of an earlier plan is left: a batch depends on its plan and its source alone.
+	g.live, g.dead, g.bytes, g.next = g.live[:0], g.dead[:0], 0, 1
+	for i := range g.palette {
+		g.palette[i] = max(g.limits.AlignBytes, 1)
+	}
 	g.w.SetStreams(p.Streams)
 	fillTable(g.kinds[:], g.plan.Weights[:], kindOf)
 	m := &p.Sizes
 	fillTable(g.ways[:], []uint8{m.Palette, m.Class, m.Boundary, m.Limit, m.Huge, m.Uniform, m.Tiny}, func(i int) sizeWay { return sizeWay(i) })
 }
+
+// Again takes the plan at hand once more, as SetPlan did.
+func (g *Generator) Again() { g.SetPlan(g.plan) }
 
 // SetPrologue has every program begin with these ops: for targets that go on from program to program.
 func (g *Generator) SetPrologue(ops []Op) { g.prologue = ops }
