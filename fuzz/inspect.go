@@ -84,18 +84,30 @@ func (j *Judge) conserved(in *sdk.Inspection) *Breach {
 		return 1
 	})
 	want := j.shadow.ranges()
-	// A strategy may show a live block with its header or padding: every shown one must hold exactly one of ours.
-	for i, k := 0, 0; i < len(shown) || k < len(want); i, k = i+1, k+1 {
-		switch {
-		case i == len(shown) || k < len(want) && want[k].addr < shown[i].addr:
-			return &Breach{Check: CheckConservation, Code: "live-block-not-shown", Expected: fmt.Sprintf("the live block of %s at 0x%x shown as live", trace.FormatSize(want[k].size), want[k].addr),
-				Observed: "it is shown as something else, or not at all"}
-		case k == len(want) || want[k].addr >= shown[i].addr+shown[i].size:
+	// A strategy may show a live block with its header or padding, in pages, or several as one run: what counts is that the live
+	// bytes are shown as live, and that nothing is shown as live that holds none of them.
+	k := 0
+	for _, w := range want {
+		for k < len(shown) && shown[k].addr+shown[k].size <= w.addr {
+			k++
+		}
+		at := w.addr
+		for i := k; i < len(shown) && at < w.addr+w.size && shown[i].addr <= at; i++ {
+			at = shown[i].addr + shown[i].size
+		}
+		if at < w.addr+w.size {
+			return &Breach{Check: CheckConservation, Code: "live-block-not-shown", Expected: fmt.Sprintf("the live block of %s at 0x%x shown as live", trace.FormatSize(w.size), w.addr),
+				Observed: fmt.Sprintf("from 0x%x on it is shown as something else, or not at all", at)}
+		}
+	}
+	k = 0
+	for _, b := range shown {
+		for k < len(want) && want[k].addr+want[k].size <= b.addr {
+			k++
+		}
+		if k == len(want) || want[k].addr >= b.addr+b.size {
 			return &Breach{Check: CheckConservation, Code: "phantom-block", Expected: "only blocks that the program holds shown as live",
-				Observed: fmt.Sprintf("%s at 0x%x shown as live", trace.FormatSize(shown[i].size), shown[i].addr)}
-		case want[k].addr+want[k].size > shown[i].addr+shown[i].size:
-			return &Breach{Check: CheckConservation, Code: "block-size-shown", Expected: fmt.Sprintf("%s at 0x%x, as granted", trace.FormatSize(want[k].size), want[k].addr),
-				Observed: fmt.Sprintf("%s at 0x%x", trace.FormatSize(shown[i].size), shown[i].addr)}
+				Observed: fmt.Sprintf("%s at 0x%x shown as live", trace.FormatSize(b.size), b.addr)}
 		}
 	}
 	return nil
