@@ -293,3 +293,43 @@ func TestSpaceTakeAt(t *testing.T) {
 		})
 	})
 }
+
+// TestResized changes sizes and addresses of blocks in the index and compares it with a sorted list. Sizes are drawn so that
+// many a block stays in its bin, alone or beside others.
+func TestResized(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tab, index := NewTable(4), SizeIndex{}
+		var all []uint32
+		size := rapid.OneOf(rapid.Uint64Range(1, 300), rapid.Uint64Range(4096, 4096+300), rapid.Uint64Range(1, 1<<30))
+		for i := range rapid.IntRange(1, 40).Draw(t, "blocks") {
+			b := tab.New(uint64(i)<<32, size.Draw(t, "size"))
+			index.Insert(tab, b)
+			all = append(all, b)
+		}
+		for range 40 {
+			b := &tab.B[rapid.SampledFrom(all).Draw(t, "block")]
+			old := b.Size
+			b.Size = rapid.OneOf(size, rapid.Uint64Range(max(1, old-min(old, 9)), old+9)).Draw(t, "new size")
+			b.Addr += rapid.Uint64Range(0, 3).Draw(t, "shift")
+			index.Resized(tab, uint32(b.Addr>>32)+1, old)
+			total := uint64(0)
+			slices.SortFunc(all, func(x, y uint32) int {
+				if before(tab.B[x].Size, tab.B[x].Addr, &tab.B[y]) {
+					return -1
+				}
+				return 1
+			})
+			at := index.BestFit(tab, 0)
+			for _, want := range all {
+				if at != want {
+					t.Fatalf("block %d %+v, want %d %+v", at, tab.B[at], want, tab.B[want])
+				}
+				total += tab.B[at].Size
+				at = index.After(tab, at)
+			}
+			if at != None || index.Bytes() != total || index.Len() != len(all) {
+				t.Fatalf("%d blocks of %d bytes, want %d of %d; then block %d", index.Len(), index.Bytes(), len(all), total, at)
+			}
+		}
+	})
+}

@@ -31,6 +31,19 @@ func TestLists(t *testing.T) {
 				tab.Release(want[l][k])
 				want[l] = slices.Delete(want[l], k, k+1)
 			},
+			"move": func(t *rapid.T) {
+				l := s.AtOrAbove(list.Draw(t, "list"))
+				if l == NoList {
+					return
+				}
+				k := rapid.IntRange(0, len(want[l])-1).Draw(t, "which")
+				to := rapid.SampledFrom([]uint32{l, list.Draw(t, "to")}).Draw(t, "same or other")
+				i := want[l][k]
+				s.bytes += 5 // as if the block had had 12 bytes until now
+				s.Move(tab, l, to, i, 12)
+				want[l] = slices.Delete(want[l], k, k+1)
+				want[to] = append(want[to], i)
+			},
 			"": func(t *rapid.T) {
 				from, n := list.Draw(t, "from"), 0
 				first := uint32(NoList)

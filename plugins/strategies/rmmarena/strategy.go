@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"unsafe"
 
 	"github.com/gpubench/gpubench/backends"
 	"github.com/gpubench/gpubench/internal/blocks"
@@ -224,7 +225,7 @@ func (s *strategy) Close() error {
 // Inspect shows the blocks of all superblocks as one segment and the free memory of each arena.
 func (s *strategy) Inspect() sdk.Inspection {
 	seg := sdk.InspectedSegment{Addr: s.addr, Bytes: s.bytes}
-	in := sdk.Inspection{Counters: map[string]uint64{}, MetaBytes: s.s.t.MetaBytes()}
+	in := sdk.Inspection{Counters: map[string]uint64{}, MetaBytes: s.s.t.MetaBytes() + uint64(cap(s.s.sb))*uint64(unsafe.Sizeof(superblock{}))}
 	lists := append([]set{s.global}, s.arenas...)
 	for a, list := range lists {
 		free := sdk.FreeList{Name: "global"}

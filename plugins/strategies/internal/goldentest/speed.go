@@ -63,9 +63,9 @@ func (v *Speed) bookkeeping(p *Player, s *Script) error {
 	}
 	n, live := peak(s.Ops)
 	v.Failed, v.PeakLive = p.pass(s.Ops[:n]), live
-	v.MetaBytesPerLive = float64(in.Inspect().MetaBytes) / float64(live-v.Failed)
 	p.notePlaced()
-	p.FreeAll()
+	meta := float64(in.Inspect().MetaBytes)
+	v.MetaBytesPerLive = meta / float64(max(p.FreeAll(), 1))
 	return nil
 }
 
