@@ -19,6 +19,7 @@ type Info struct {
 	AddrLimit        uint64 // addresses of Malloc lie below; 0 = no limit
 	VirtualMemory    bool   // implements VirtualMemory
 	StreamEvents     bool   // implements Streams
+	HostMemory       bool   // implements HostMemory
 	Deterministic    bool   // equal calls give equal answers and equal times
 	ModelledTime     bool   // NowNs is a model's clock, not a measured one
 	UncalibratedTime bool   // the model's cost parameters were not measured on the device they stand for
@@ -54,6 +55,17 @@ type VirtualMemory interface {
 	// Unmap unmaps whole mappings only.
 	Unmap(addr, size uint64) trace.CallStatus
 	SetAccess(addr, size uint64) trace.CallStatus
+}
+
+// HostMemory is implemented by devices that can hold memory of the host to which the device copies: pinned memory. Its addresses are of another
+// address space than the device's; no two of both kinds are equal.
+type HostMemory interface {
+	// HostMalloc returns size bytes of pinned host memory. Size 0 is CallInvalidValue.
+	HostMalloc(size uint64) (addr uint64, st trace.CallStatus)
+	// HostFree gives back what HostMalloc returned at addr.
+	HostFree(addr uint64) trace.CallStatus
+	// Copy copies size bytes from src to dst, each in memory of the device or of the host, and waits for the end.
+	Copy(dst, src, size uint64) trace.CallStatus
 }
 
 // Streams is implemented by devices that know streams and events.

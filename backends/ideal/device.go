@@ -75,6 +75,7 @@ type Device struct {
 	fail    uint64 // calls until the one that fails; 0 = none
 	streams.Streams
 	virtual
+	host *blocks.Space // ranges of host memory
 }
 
 // New returns a device with all its memory free.
@@ -104,6 +105,7 @@ func New(cfg Config) (*Device, error) {
 	}
 	d.mallocs = blocks.NewSpace(0, limit)
 	d.virtual.init()
+	d.host = blocks.NewSpace(HostBase, hostLimit)
 	return d, nil
 }
 
@@ -111,7 +113,7 @@ func New(cfg Config) (*Device, error) {
 func (d *Device) Info() backends.Info {
 	info := backends.Info{
 		Name: d.cfg.Name, TotalBytes: d.cfg.TotalBytes, PageBytes: PageBytes,
-		VirtualMemory: true, StreamEvents: true, Deterministic: true, ModelledTime: true,
+		VirtualMemory: true, StreamEvents: true, HostMemory: true, Deterministic: true, ModelledTime: true,
 		CostSource: "none: every call costs nothing",
 	}
 	if d.cfg.Contiguous {
@@ -230,6 +232,7 @@ func (d *Device) Reset() {
 	d.mallocs.Reset()
 	d.ResetStreams()
 	d.virtual.reset()
+	d.host.Reset()
 }
 
 // Close gives everything back.
@@ -252,6 +255,7 @@ var (
 	_ backends.Device         = (*Device)(nil)
 	_ backends.VirtualMemory  = (*Device)(nil)
 	_ backends.Streams        = (*Device)(nil)
+	_ backends.HostMemory     = (*Device)(nil)
 	_ backends.StreamControl  = (*Device)(nil)
 	_ backends.Clocked        = (*Device)(nil)
 	_ backends.FaultInjector  = (*Device)(nil)

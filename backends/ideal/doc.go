@@ -15,6 +15,8 @@
 //   - Events complete at once until SetManualEvents(true). Then an event completes when Complete names its stream, or when
 //     the host waits for it, for a later event of its stream, for its stream, or for the device. StreamWait orders work on
 //     the device and completes nothing: what has completed is stated by the trace alone.
+//   - Host memory lies in a range of its own from 2^63, first fit by 256 bytes, without a budget. Copies between ranges that are not
+//     handed out are not told from others: there are no bytes.
 //   - Calls cost no time. The clock moves only by AdvanceNs.
 //
 // # Structure and complexity

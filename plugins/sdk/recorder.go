@@ -24,6 +24,7 @@ type recorder struct {
 	inner    backends.Device
 	vm       backends.VirtualMemory
 	streams  backends.Streams
+	host     backends.HostMemory // nil: none, and Info says so
 	log      *callLog
 	clock    clock.Info
 	modelled bool
@@ -43,6 +44,7 @@ func newRecorder(d backends.Device, log *callLog, info clock.Info) (*recorder, b
 	}
 	r.vm = capabilityOf[backends.VirtualMemory](d, CapVirtualMemory)
 	r.streams = capabilityOf[backends.Streams](d, CapStreams)
+	r.host, _ = backends.As[backends.HostMemory](d)
 	r.injects = capabilityOf[backends.FaultInjector](d, CapFaultInjector) == nil
 	switch {
 	case r.vm != nil && r.streams != nil:

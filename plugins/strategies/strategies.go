@@ -27,6 +27,7 @@ import (
 	"github.com/gpubench/gpubench/plugins/strategies/rmmfixed"
 	"github.com/gpubench/gpubench/plugins/strategies/rmmpool"
 	"github.com/gpubench/gpubench/plugins/strategies/slab"
+	"github.com/gpubench/gpubench/plugins/strategies/tiered"
 	"github.com/gpubench/gpubench/plugins/strategies/tlsf"
 	"github.com/gpubench/gpubench/plugins/strategies/worstfit"
 )
@@ -57,6 +58,7 @@ func Builtin() []sdk.Description {
 		planned.Description(),
 		predictive.Description(),
 		pagedkv.Description(),
+		tiered.Description(),
 		canary.Description(),
 	}
 }
