@@ -1,7 +1,10 @@
 package calibration
 
 import (
+	"time"
+
 	"github.com/gpubench/gpubench/backends"
+	"github.com/gpubench/gpubench/internal/clock"
 	"github.com/gpubench/gpubench/trace"
 )
 
@@ -130,8 +133,18 @@ func (m *meter) streams(uint64) error {
 	return nil
 }
 
-// touchSamples bounds how often large blocks are written.
-const touchSamples = 11
+const (
+	// touchSamples bounds how often large blocks are written.
+	touchSamples = 11
+	// largeTimeMax bounds the time for each kind of large block, once there are samples enough for an interval: a GPU takes
+	// milliseconds, a machine that makes its pages only when they are touched may take minutes.
+	largeTimeMax = 5 * time.Second
+)
+
+// enough reports whether the time for large blocks is used up after i samples.
+func enough(i int, began time.Duration) bool {
+	return i >= samplesMin && clock.Monotonic()-began > largeTimeMax
+}
 
 // touch measures first touch and memset of a large block: the first write after the allocation, and a later one.
 func (m *meter) touch(largest uint64) error {
@@ -140,7 +153,8 @@ func (m *meter) touch(largest uint64) error {
 		m.warn("this device has no memset: first touch and memset are not measured")
 		return nil
 	}
-	for range min(m.samples, touchSamples) {
+	began := clock.Monotonic()
+	for i := 0; i < min(m.samples, touchSamples) && !enough(i, began); i++ {
 		addr, st := m.d.Malloc(largest)
 		if st != trace.CallOK {
 			m.warn("a block of %d bytes for memset was refused (%v)", largest, st.Err())
@@ -169,7 +183,8 @@ func (m *meter) copies(largest uint64) error {
 		return nil
 	}
 	size := min(largest/2, copyBytesMax)
-	for range min(m.samples, touchSamples) {
+	began := clock.Monotonic()
+	for i := 0; i < min(m.samples, touchSamples) && !enough(i, began); i++ {
 		if err := m.copyOnce(c, size); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -470,7 +471,9 @@ func TestSlowCallIsNotHung(t *testing.T) {
 }
 
 func TestDeviceLostInTheMiddle(t *testing.T) {
-	// Opening makes 14 calls; the device is lost at every third one after them.
+	// Opening makes 14 calls; the device is lost at every third one after them. On another thread one more would come first.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	for lost := 15; lost < 40; lost += 3 {
 		d, _ := open(t, "memory=64M,lost="+strconv.Itoa(lost), Config{})
 		seen := false

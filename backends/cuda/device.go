@@ -77,12 +77,12 @@ func (d *Device) start(cfg *Config) error {
 	if r := C.gb_context(d.c, C.int(d.id.Index)); r != C.GB_OK {
 		return d.failed("cuCtxCreate", r)
 	}
-	if err := d.size(cfg); err != nil {
-		return err
-	}
 	d.page = fallbackPageBytes
 	if d.id.VirtualMem && C.gb_granularity(d.c, C.int(d.id.Index)) == C.GB_OK {
 		d.page = uint64(d.shared.out)
+	}
+	if err := d.size(cfg); err != nil {
+		return err
 	}
 	if cfg.Memory == MemoryPool {
 		if err := d.makePool(cfg.PoolThresholdBytes); err != nil {
@@ -125,7 +125,7 @@ func (d *Device) size(cfg *Config) error {
 		return d.failed("cuMemGetInfo", r)
 	}
 	free := uint64(d.shared.out)
-	d.limit = uint64(float64(free) * cfg.Share)
+	d.limit = uint64(float64(free)*cfg.Share) / d.page * d.page
 	if cfg.TotalBytes == 0 {
 		return nil
 	}
@@ -133,7 +133,7 @@ func (d *Device) size(cfg *Config) error {
 		return fmt.Errorf("%w: %d bytes were asked of %s %s, of whose %d free bytes at most %d may be taken (%g %%); ask for less, or raise the share",
 			ErrTooLarge, cfg.TotalBytes, d.id.Name, d.id.UUID, free, d.limit, 100*cfg.Share)
 	}
-	d.limit = cfg.TotalBytes
+	d.limit = cfg.TotalBytes / d.page * d.page
 	return nil
 }
 
@@ -166,6 +166,10 @@ func (d *Device) MemInfo() (freeBytes, totalBytes uint64) {
 	return min(d.limit-d.held, uint64(d.shared.out)), d.limit
 }
 
+// charge is what a block counts in the device's share: whole pages, as on the modelled devices. The driver lets small blocks share a page,
+// so it never holds more than is counted.
+func (d *Device) charge(size uint64) uint64 { return (size + d.page - 1) / d.page * d.page }
+
 // take reserves size bytes of the share.
 func (d *Device) take(size uint64) trace.CallStatus {
 	d.shared.ticks = 0 // a call that does not reach the driver takes no time of it
@@ -174,10 +178,10 @@ func (d *Device) take(size uint64) trace.CallStatus {
 		return trace.CallDeviceLost
 	case size == 0:
 		return trace.CallInvalidValue
-	case size > d.limit-d.held:
+	case size > d.limit || d.charge(size) > d.limit-d.held:
 		return trace.CallOutOfMemory
 	}
-	d.held += size
+	d.held += d.charge(size)
 	return trace.CallOK
 }
 
@@ -203,7 +207,7 @@ func (d *Device) Malloc(size uint64) (uint64, trace.CallStatus) {
 // took keeps the books of an allocation.
 func (d *Device) took(r C.int, size uint64) (uint64, trace.CallStatus) {
 	if r != C.GB_OK {
-		d.held -= size
+		d.held -= d.charge(size)
 		return 0, status(r)
 	}
 	addr := uint64(d.shared.out)
@@ -220,7 +224,7 @@ func (d *Device) took(r C.int, size uint64) (uint64, trace.CallStatus) {
 // mallocManaged never takes more than is free now: managed memory that does not fit swaps instead of failing.
 func (d *Device) mallocManaged(size uint64) (uint64, trace.CallStatus) {
 	if r := C.gb_mem_info(d.c); r != C.GB_OK || uint64(d.shared.out) < size {
-		d.held -= size
+		d.held -= d.charge(size)
 		if r != C.GB_OK {
 			return 0, status(r)
 		}
@@ -232,7 +236,7 @@ func (d *Device) mallocManaged(size uint64) (uint64, trace.CallStatus) {
 func (d *Device) mallocPinned(size uint64) (uint64, trace.CallStatus) {
 	addr, st := d.HostMalloc(size)
 	if st != trace.CallOK {
-		d.held -= size
+		d.held -= d.charge(size)
 		return 0, st
 	}
 	spent := d.shared.ticks
@@ -277,7 +281,7 @@ func (d *Device) Free(addr uint64) trace.CallStatus {
 	if r == C.GB_OK {
 		d.blocks.remove(addr)
 		delete(d.pinned, addr)
-		d.held -= size
+		d.held -= d.charge(size)
 		if !intact {
 			return trace.CallBroken
 		}

@@ -69,7 +69,7 @@ func (d *Device) AllocAsync(size uint64, s backends.Stream) (uint64, trace.CallS
 		return 0, st
 	}
 	if r := C.gb_pool_malloc(d.c, C.uint64_t(size), d.pool, h); r != C.GB_OK {
-		d.held -= size
+		d.held -= d.charge(size)
 		return 0, status(r)
 	}
 	addr := uint64(d.shared.out)
@@ -90,7 +90,7 @@ func (d *Device) FreeAsync(addr uint64, s backends.Stream) trace.CallStatus {
 	r := C.gb_pool_free(d.c, C.uint64_t(addr), h)
 	if r == C.GB_OK {
 		d.asyncs.remove(addr)
-		d.held -= size
+		d.held -= d.charge(size)
 	}
 	return status(r)
 }

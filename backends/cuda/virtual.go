@@ -79,7 +79,7 @@ func (d *Device) Create(size uint64) (backends.PhysID, trace.CallStatus) {
 		return 0, st
 	}
 	if r := C.gb_create(d.c, C.uint64_t(size), C.int(d.id.Index)); r != C.GB_OK {
-		d.held -= size
+		d.held -= d.charge(size)
 		return 0, status(r)
 	}
 	id := backends.PhysID(d.shared.out)

@@ -169,7 +169,7 @@ func TestWhatIsMissingIsOneLine(t *testing.T) {
 		{"no device", filepath.Dir(lib.Path), "devices=0", "{}", "there is no CUDA device"},
 		{"no such device", filepath.Dir(lib.Path), "devices=2", `{"device":"7"}`, "no such CUDA device: 7; the driver shows 2"},
 		{"no such option", filepath.Dir(lib.Path), "", `{"devise":"7"}`, "no option devise"},
-		// 60397977 is 90 % of 64 MiB, rounded down.
+		// 58720256 is 90 % of 64 MiB, down to whole pages.
 		{"a device", filepath.Dir(lib.Path), "devices=2,memory=64M", `{"device":"1"}`, ""},
 	} {
 		t.Setenv("LD_LIBRARY_PATH", c.dir)
@@ -180,7 +180,7 @@ func TestWhatIsMissingIsOneLine(t *testing.T) {
 		}
 		info, err := p.OpenDevice(t.Context(), host.FusedDevice{Backend: "cuda", OptionsJSON: c.device}, "", -1)
 		switch {
-		case c.want == "" && (err != nil || info.GetName() != "Stand-in GPU" || info.GetTotalBytes() != 60397977):
+		case c.want == "" && (err != nil || info.GetName() != "Stand-in GPU" || info.GetTotalBytes() != 58720256):
 			t.Errorf("%s: %v, %v", c.name, info, err)
 		case c.want != "" && (!errors.Is(err, host.ErrRequest) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n")):
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)

@@ -133,6 +133,7 @@ func measureBackend(ctx context.Context, f *calibrateFlags, device *configs.Devi
 
 // measurePlugin runs "PLUGIN calibrate OPTIONS", which prints a report.
 func measurePlugin(ctx context.Context, path, options string) (*calibration.Report, error) {
+	outer := ctx
 	ctx, cancel := context.WithTimeout(ctx, calibrateDeadline)
 	defer cancel()
 	var out, said bytes.Buffer
@@ -140,6 +141,9 @@ func measurePlugin(ctx context.Context, path, options string) (*calibration.Repo
 	c.Stdout, c.Stderr, c.WaitDelay = &out, &said, stopPlugin
 	if err := c.Run(); err != nil {
 		name := filepath.Base(path)
+		if outer.Err() != nil {
+			return nil, outer.Err()
+		}
 		if ctx.Err() != nil {
 			return nil, withCode(codePluginFault, fmt.Errorf("%s did not end its measurement within %v", name, calibrateDeadline))
 		}
