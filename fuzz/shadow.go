@@ -160,6 +160,9 @@ func (s *shadow) fits(size, align uint64) (uint64, bool) {
 		for k < len(live) && live[k].addr < seg.addr {
 			k++
 		}
+		if k > 0 { // a block over several mapped pages reaches into this one from those before
+			at = max(at, live[k-1].addr+live[k-1].size)
+		}
 		for ; k < len(live) && live[k].addr < end; k++ {
 			if a, ok := try(at, live[k].addr); ok && live[k].addr > at {
 				return a, true
