@@ -280,12 +280,12 @@ func (h *Heap) Live(addr, granted, ref uint64) bool {
 	return x.pages != 0 && x.gen == uint32(ref>>32) && x.addr == addr
 }
 
-// Inspect appends the segment, a block for each run of pages that are alike, and the length of the queue. The null block is shown as
-// unmapped. A run of used pages may belong to several blocks.
+// Inspect appends the segment, a block for each used page and each run of free ones, and the length of the queue. The null block is
+// shown as unmapped.
 func (h *Heap) Inspect(in *sdk.Inspection) {
 	seg := sdk.InspectedSegment{Addr: h.base, Bytes: h.bytes}
 	put := func(bytes uint64, state string) {
-		if n := len(seg.Blocks); n > 0 && seg.Blocks[n-1].State == state {
+		if n := len(seg.Blocks); n > 0 && state != "live" && seg.Blocks[n-1].State == state {
 			seg.Blocks[n-1].Bytes += bytes
 			return
 		}

@@ -1,7 +1,9 @@
 package arena
 
 import (
+	"cmp"
 	"slices"
+	"sort"
 
 	"github.com/gpubench/gpubench/backends"
 	"github.com/gpubench/gpubench/internal/addrmap"
@@ -192,18 +194,20 @@ func (d *deferral) inspect(in *sdk.Inspection) {
 	if d.pending == 0 {
 		return
 	}
-	var at []uint64
+	type span struct{ addr, bytes uint64 }
+	var waits []span
 	for i := range d.blocks {
-		if d.blocks[i].events > 0 {
-			at = append(at, d.blocks[i].addr)
+		if b := &d.blocks[i]; b.events > 0 {
+			waits = append(waits, span{b.addr, b.granted})
 		}
 	}
-	slices.Sort(at)
+	slices.SortFunc(waits, func(a, b span) int { return cmp.Compare(a.addr, b.addr) })
 	for _, seg := range in.Segments {
 		for i := range seg.Blocks {
 			b := &seg.Blocks[i]
-			// An aligned address may lie behind the first byte of the heap's block.
-			if k, _ := slices.BinarySearch(at, b.Addr); b.State == "live" && k < len(at) && at[k]-b.Addr < b.Bytes {
+			// An aligned address may lie behind the first byte of the heap's block, and a heap of pages shows a block as several.
+			k := sort.Search(len(waits), func(k int) bool { return waits[k].addr+waits[k].bytes > b.Addr })
+			if b.State == "live" && k < len(waits) && waits[k].addr < b.Addr+b.Bytes {
 				b.State = "pending"
 			}
 		}
