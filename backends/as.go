@@ -7,8 +7,8 @@ type Unwrapper interface {
 }
 
 // As finds the first device in the chain of decorators from d downwards that implements the optional interface T. So a
-// decorator implements only the interfaces whose calls it changes, and keeps all others of what it wraps. VirtualMemory,
-// Streams and HostMemory count only where Info says that the device has them.
+// decorator implements only the interfaces whose calls it changes, and keeps all others of what it wraps. VirtualMemory and
+// Streams count only where Info says that the device has them.
 func As[T any](d Device) (T, bool) {
 	for d != nil {
 		if t, ok := d.(T); ok && serves[T](d) {
@@ -33,7 +33,8 @@ func serves[T any](d Device) bool {
 	case *Streams:
 		return d.Info().StreamEvents
 	case *HostMemory:
-		return d.Info().HostMemory
+		h, ok := d.(HostMemory)
+		return ok && h.HasHostMemory()
 	}
 	return true
 }

@@ -19,7 +19,6 @@ type Info struct {
 	AddrLimit        uint64 // addresses of Malloc lie below; 0 = no limit
 	VirtualMemory    bool   // implements VirtualMemory
 	StreamEvents     bool   // implements Streams
-	HostMemory       bool   // implements HostMemory
 	Deterministic    bool   // equal calls give equal answers and equal times
 	ModelledTime     bool   // NowNs is a model's clock, not a measured one
 	UncalibratedTime bool   // the model's cost parameters were not measured on the device they stand for
@@ -60,6 +59,8 @@ type VirtualMemory interface {
 // HostMemory is implemented by devices that can hold memory of the host to which the device copies: pinned memory. Its addresses are of another
 // address space than the device's; no two of both kinds are equal.
 type HostMemory interface {
+	// HasHostMemory reports whether this very device can: decorators have the methods whatever they wrap.
+	HasHostMemory() bool
 	// HostMalloc returns size bytes of pinned host memory. Size 0 is CallInvalidValue.
 	HostMalloc(size uint64) (addr uint64, st trace.CallStatus)
 	// HostFree gives back what HostMalloc returned at addr.

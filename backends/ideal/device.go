@@ -113,7 +113,7 @@ func New(cfg Config) (*Device, error) {
 func (d *Device) Info() backends.Info {
 	info := backends.Info{
 		Name: d.cfg.Name, TotalBytes: d.cfg.TotalBytes, PageBytes: PageBytes,
-		VirtualMemory: true, StreamEvents: true, HostMemory: true, Deterministic: true, ModelledTime: true,
+		VirtualMemory: true, StreamEvents: true, Deterministic: true, ModelledTime: true,
 		CostSource: "none: every call costs nothing",
 	}
 	if d.cfg.Contiguous {

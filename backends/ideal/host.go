@@ -9,6 +9,9 @@ const (
 	hostLimit uint64 = HostBase + 1<<62
 )
 
+// HasHostMemory reports true.
+func (d *Device) HasHostMemory() bool { return true }
+
 // HostMalloc takes size bytes of host memory at the lowest address where they fit. It never runs out.
 func (d *Device) HostMalloc(size uint64) (uint64, trace.CallStatus) {
 	if size == 0 || size > maxRequestBytes {

@@ -35,17 +35,16 @@ var allowed = map[string][]string{
 	// helpers of tests: they play recordings on the reference device and keep the ledger's books over the answers
 	"plugins/strategies/internal/conformtest": {"plugins/strategies/...", "plugins/sdk/...", "plugins/wire", "backends/...", "ledger", "trace/..."},
 	"plugins/strategies/internal/goldentest":  {"plugins/strategies/...", "plugins/sdk/...", "backends/...", "trace"},
-	"plugins/strategies/internal/conformtest": {"plugins/strategies/...", "plugins/sdk/...", "plugins/wire", "backends/...", "ledger", "trace/..."},
-	"plugins/host":              {"plugins/host/...", "plugins/wire", "plugins/proto/...", "trace/..."},
-	"results":                   {"results/...", "trace/...", "ledger/..."},
-	"harness":                   {"harness/...", "ledger/...", "plugins/host/...", "results/...", "trace/..."},
-	"fuzz":                      {"fuzz/...", "ledger/...", "pmm/...", "backends/...", "plugins/sdk/...", "plugins/host/...", "results/...", "trace/..."},
-	"fuzz/zoo":                  {"fuzz/zoo/...", "plugins/sdk/...", "pmm/...", "backends", "trace"},
-	"configs":                   {"configs/..."},
-	"internal":                  {"internal/..."},
-	"cmd/gpubench":              {"cmd/gpubench/...", "pmm/...", "trace/...", "backends/...", "ledger/...", "plugins/...", "results/...", "harness/...", "fuzz/...", "configs/..."},
-	"cmd/gpubench-backend-cuda": {"plugins/...", "backends/...", "trace/..."},
-	"examples":                  {"plugins/sdk/...", "backends", "trace"},
+	"plugins/host":                            {"plugins/host/...", "plugins/wire", "plugins/proto/...", "trace/..."},
+	"results":                                 {"results/...", "trace/...", "ledger/..."},
+	"harness":                                 {"harness/...", "ledger/...", "plugins/host/...", "results/...", "trace/..."},
+	"fuzz":                                    {"fuzz/...", "ledger/...", "pmm/...", "backends/...", "plugins/sdk/...", "plugins/host/...", "results/...", "trace/..."},
+	"fuzz/zoo":                                {"fuzz/zoo/...", "plugins/sdk/...", "pmm/...", "backends", "trace"},
+	"configs":                                 {"configs/..."},
+	"internal":                                {"internal/..."},
+	"cmd/gpubench":                            {"cmd/gpubench/...", "pmm/...", "trace/...", "backends/...", "ledger/...", "plugins/...", "results/...", "harness/...", "fuzz/...", "configs/..."},
+	"cmd/gpubench-backend-cuda":               {"plugins/...", "backends/...", "trace/..."},
+	"examples":                                {"plugins/sdk/...", "backends", "trace"},
 }
 
 // forbidden overrides allowed.

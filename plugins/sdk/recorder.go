@@ -24,7 +24,7 @@ type recorder struct {
 	inner    backends.Device
 	vm       backends.VirtualMemory
 	streams  backends.Streams
-	host     backends.HostMemory // nil: none, and Info says so
+	host     backends.HostMemory // nil: none
 	log      *callLog
 	clock    clock.Info
 	modelled bool

@@ -2,7 +2,10 @@ package sdk
 
 import "github.com/gpubench/gpubench/trace"
 
-// HostMalloc records a call for host memory. Only devices whose Info has HostMemory are asked (backends.As).
+// HasHostMemory reports whether the device has host memory; backends.As asks it.
+func (r *recorder) HasHostMemory() bool { return r.host != nil }
+
+// HostMalloc records a call for host memory.
 func (r *recorder) HostMalloc(size uint64) (uint64, trace.CallStatus) {
 	if r.host == nil {
 		return 0, trace.CallNotSupported

@@ -5,8 +5,9 @@ import "math/bits"
 const (
 	minClassLog2 = 8
 	maxClassLog2 = 20
-	// MinClassBytes and MaxClassBytes are the smallest and the largest size class.
+	// MinClassBytes is the smallest size class.
 	MinClassBytes = 1 << minClassLog2
+	// MaxClassBytes is the largest size class; larger requests go to the backing.
 	MaxClassBytes = 1 << maxClassLog2
 	stepsLog2     = 2 // four classes a doubling
 	numClasses    = (maxClassLog2-minClassLog2)<<stepsLog2 + 1
