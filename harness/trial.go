@@ -157,7 +157,10 @@ func (x *trialRun) exactPass(ctx context.Context, s Session, info SessionInfo) (
 		return nil, 0, err
 	}
 	sum := sha256.Sum256(raw)
-	x.trial.Exact, x.trial.ExactHash = &report.Exact, hex.EncodeToString(sum[:])
+	x.trial.Exact = &report.Exact
+	if info.Device.Deterministic { // real memory answers with other addresses each time, so equal trials have unequal metrics
+		x.trial.ExactHash = hex.EncodeToString(sum[:])
+	}
 	return &report, h.sum(), nil
 }
 
