@@ -17,6 +17,7 @@ type search struct {
 	rest     []int32   // by section: size of the members not yet placed
 	members  [][]int32 // by section, kept nearly sorted by least, descending
 	trail    []change
+	stack    []int32 // placed buffers, in order
 	spare    [][]int32
 	nodes    int64
 	budget   int64
@@ -53,7 +54,7 @@ func (s *search) run(budget int64) verdict {
 	clear(s.least)
 	clear(s.placed)
 	copy(s.rest, s.p.load)
-	s.trail = s.trail[:0]
+	s.trail, s.stack = s.trail[:0], s.stack[:0]
 	s.nodes, s.budget = 0, budget
 	for _, load := range s.p.load {
 		if load > s.capacity {
@@ -104,7 +105,7 @@ func (s *search) part(buffers []int32, last, lastRank int32) verdict {
 	result := failed
 	for _, b := range candidates {
 		o := s.least[b]
-		mark := len(s.trail)
+		mark, depth := len(s.trail), len(s.stack)
 		lo, hi, lift, hat := s.place(b, o)
 		if s.fits(lo, hi, lift, o) {
 			rest = rest[:0]
@@ -118,7 +119,7 @@ func (s *search) part(buffers []int32, last, lastRank int32) verdict {
 		if result == found {
 			break
 		}
-		s.undo(b, mark)
+		s.undo(mark, depth)
 		if result == stopped || !hat {
 			break
 		}
@@ -153,6 +154,7 @@ func (s *search) candidates(buffers []int32, last, lastRank int32) []int32 {
 func (s *search) place(b, o int32) (lo, hi, lift int32, hat bool) {
 	p := s.p
 	s.placed[b], s.at[b] = true, o
+	s.stack = append(s.stack, b)
 	lo, hi = p.from[b], p.to[b]
 	for k := lo; k < hi; k++ {
 		s.rest[k] -= p.size[b]
@@ -173,12 +175,16 @@ func (s *search) place(b, o int32) (lo, hi, lift int32, hat bool) {
 	return lo, hi, lift, hat
 }
 
-func (s *search) undo(b int32, mark int) {
+// undo takes back everything since the trail and the stack were that long: also the groups that were solved before one failed.
+func (s *search) undo(mark, depth int) {
 	p := s.p
-	s.placed[b] = false
-	for k := p.from[b]; k < p.to[b]; k++ {
-		s.rest[k] += p.size[b]
+	for _, b := range s.stack[depth:] {
+		s.placed[b] = false
+		for k := p.from[b]; k < p.to[b]; k++ {
+			s.rest[k] += p.size[b]
+		}
 	}
+	s.stack = s.stack[:depth]
 	for len(s.trail) > mark {
 		c := s.trail[len(s.trail)-1]
 		s.trail = s.trail[:len(s.trail)-1]

@@ -57,14 +57,6 @@ func (p *Pool) of(s sdk.Stream) *stream {
 	return &p.streams[s]
 }
 
-// behind reports the position of stream on that s is ordered behind.
-func (p *Pool) behind(s, on sdk.Stream) uint64 {
-	if c := p.of(s).clock; int(on) < len(c) {
-		return c[on]
-	}
-	return 0
-}
-
 // follow puts s behind everything that stream on has issued or is behind itself.
 func (p *Pool) follow(s, on sdk.Stream) {
 	p.of(max(s, on))
