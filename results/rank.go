@@ -87,7 +87,7 @@ func contests(run *Run, ti int, byCase map[string][]*Trial) []*contest {
 
 func rankTrace(run *Run, ti int, byCase map[string][]*Trial) TraceRanking {
 	facts := &run.Traces[ti]
-	t := TraceRanking{Trace: facts.Name, SHA256: facts.SHA256, LowerBoundBytes: facts.LowerBoundBytes, DeviceBytes: run.Device.CapacityBytes,
+	t := TraceRanking{Trace: facts.Name, SHA256: facts.SHA256, LowerBoundBytes: facts.LowerBoundBytes, Bounds: facts.Bounds, DeviceBytes: run.Device.CapacityBytes,
 		Rows: []Row{}, Disqualified: []Disqualified{}, Unmeasured: []Unmeasured{}, Warnings: append([]string{}, facts.Warnings...)}
 	t.LatencyBasis = "mean of an event, policy + device time, of loops without a clock around each event"
 	for _, k := range contests(run, ti, byCase) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gpubench/gpubench/ledger"
+	"github.com/gpubench/gpubench/results/bounds"
 )
 
 // entry is one strategy of a hand-made run: what it reached at the tight capacity, and the latencies of its trials.
@@ -219,5 +220,21 @@ func TestRenderedFormsHoldEveryStrategy(t *testing.T) {
 	}
 	if percent(0.99999) != "99.99 %" || percent(1) != "100 %" {
 		t.Error("a rate below 1 must never read 100 %")
+	}
+}
+
+func TestTitleTellsWhatAPackingNeeds(t *testing.T) {
+	for _, c := range []struct {
+		b    *bounds.Report
+		want string
+	}{
+		{nil, ""},
+		{&bounds.Report{GreedyBytes: 3 << 20}, ", 3 MiB packed greedily with the future known"},
+		{&bounds.Report{GreedyBytes: 3 << 20, PackedBytes: 2 << 20}, ", 2 MiB in the best packing found, 3 MiB greedily"},
+		{&bounds.Report{GreedyBytes: 3 << 20, PackedBytes: 2 << 20, PackedOptimal: true}, ", 2 MiB without moving blocks (optimal packing)"},
+	} {
+		if got := packingText(&TraceRanking{Bounds: c.b}); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.b, got, c.want)
+		}
 	}
 }

@@ -1,6 +1,10 @@
 package results
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/gpubench/gpubench/results/bounds"
+)
 
 // Ranking is the answer of a run: per trace one table, and over several traces one summary.
 type Ranking struct {
@@ -22,6 +26,7 @@ type TraceRanking struct {
 	Trace              string         `json:"trace"`
 	SHA256             string         `json:"sha256"`
 	LowerBoundBytes    uint64         `json:"lower_bound_bytes"`
+	Bounds             *bounds.Report `json:"bounds,omitempty"`
 	DeviceBytes        uint64         `json:"device_bytes"`
 	TightBytes         uint64         `json:"tight_bytes"` // 0 when only the device's capacity was run
 	Rows               []Row          `json:"rows"`        // best first; equal places are ties

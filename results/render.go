@@ -85,13 +85,27 @@ func padded(trace, label, strategy, status string) []string {
 }
 
 func traceTitle(t *TraceRanking) string {
-	s := fmt.Sprintf("%s: lower bound %s", t.Trace, Bytes(t.LowerBoundBytes))
+	s := fmt.Sprintf("%s: lower bound %s%s", t.Trace, Bytes(t.LowerBoundBytes), packingText(t))
 	if t.TightBytes != 0 {
 		s += fmt.Sprintf("; success and fragmentation at %s (tight), latency at %s", Bytes(t.TightBytes), Bytes(t.DeviceBytes))
 	} else {
 		s += fmt.Sprintf("; all at %s", Bytes(t.DeviceBytes))
 	}
 	return s
+}
+
+// packingText says what a packing that knows the whole future would need.
+func packingText(t *TraceRanking) string {
+	b := t.Bounds
+	switch {
+	case b == nil || b.GreedyBytes == 0:
+		return ""
+	case b.PackedOptimal:
+		return fmt.Sprintf(", %s without moving blocks (optimal packing)", Bytes(b.PackedBytes))
+	case b.PackedBytes != 0 && b.PackedBytes < b.GreedyBytes:
+		return fmt.Sprintf(", %s in the best packing found, %s greedily", Bytes(b.PackedBytes), Bytes(b.GreedyBytes))
+	}
+	return fmt.Sprintf(", %s packed greedily with the future known", Bytes(b.GreedyBytes))
 }
 
 func rankTable(t *TraceRanking, color bool) table.Writer {

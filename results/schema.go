@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gpubench/gpubench/ledger"
+	"github.com/gpubench/gpubench/results/bounds"
 )
 
 // SchemaVersion is the version of everything in a run directory.
@@ -39,14 +40,15 @@ type DeviceFacts struct {
 
 // TraceFacts is one recording of the run.
 type TraceFacts struct {
-	Name            string   `json:"name"`
-	Source          string   `json:"source"`
-	Path            string   `json:"path,omitempty"` // as the user gave it
-	SHA256          string   `json:"sha256"`         // content hash
-	Events          uint64   `json:"events"`
-	LowerBoundBytes uint64   `json:"lower_bound_bytes"` // maximum of live requested bytes
-	CoversPercent   float64  `json:"covers_percent"`
-	Warnings        []string `json:"warnings,omitempty"`
+	Name            string         `json:"name"`
+	Source          string         `json:"source"`
+	Path            string         `json:"path,omitempty"` // as the user gave it
+	SHA256          string         `json:"sha256"`         // content hash
+	Events          uint64         `json:"events"`
+	LowerBoundBytes uint64         `json:"lower_bound_bytes"` // maximum of live requested bytes
+	Bounds          *bounds.Report `json:"bounds,omitempty"`  // what a packing with the whole future known needs
+	CoversPercent   float64        `json:"covers_percent"`
+	Warnings        []string       `json:"warnings,omitempty"`
 }
 
 // Scope says at which capacity a case runs.

@@ -16,6 +16,7 @@ import (
 	"github.com/gpubench/gpubench/plugins/host"
 	"github.com/gpubench/gpubench/plugins/sdk"
 	"github.com/gpubench/gpubench/results"
+	"github.com/gpubench/gpubench/results/bounds"
 )
 
 // tracesDir is where a run directory keeps the binary form of its recordings, so that resuming needs nothing else.
@@ -210,6 +211,8 @@ func (j *job) cases(run *results.Run, device *configs.Device) error {
 		r := &j.recordings[i]
 		f := results.TraceFacts{Name: r.Name, Source: r.Trace.Meta.Source, Path: r.Path, SHA256: r.SHA256, Events: uint64(len(r.Trace.Events)),
 			LowerBoundBytes: r.LowerBound, CoversPercent: r.Trace.Meta.CoversPercent, Warnings: r.Trace.Meta.Warnings}
+		b := bounds.Bounds(r.Trace)
+		f.Bounds = &b
 		for _, x := range r.facts.Inconsistent {
 			f.Warnings = append(f.Warnings, "inconsistent: "+x.String())
 		}

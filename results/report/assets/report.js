@@ -58,7 +58,7 @@
     main.append(section);
     section.append(el("h2", {}, t.trace));
     const at = t.tight_bytes ? `success and fragmentation at ${bytes(t.tight_bytes)} (tight), latency at ${bytes(t.device_bytes)}` : `all at ${bytes(t.device_bytes)}`;
-    section.append(el("p", { class: "note" }, `Lower bound ${bytes(t.lower_bound_bytes)}; ${at}. Latency: ${t.latency_basis}.`));
+    section.append(el("p", { class: "note" }, `Lower bound ${bytes(t.lower_bound_bytes)}${packing(t.bounds)}; ${at}. Latency: ${t.latency_basis}.`));
     section.append(rankTable(t));
     if (t.noise_floor_relative != null)
       section.append(el("p", { class: "note" }, `A/A control: the same case measured twice differs by up to ${ns(t.noise_floor_ns)} (${(100 * t.noise_floor_relative).toFixed(1)} %); smaller differences are ties.`));
@@ -71,6 +71,14 @@
     fragmentationChart(cases, section);
     latencyChart(cases, section);
     addressSpace(cases, section);
+  }
+
+  // packing says what a packing that knows the whole future would need.
+  function packing(b) {
+    if (!b || !b.greedy_bytes) return "";
+    if (b.packed_optimal) return `, ${bytes(b.packed_bytes)} without moving blocks (optimal packing)`;
+    if (b.packed_bytes && b.packed_bytes < b.greedy_bytes) return `, ${bytes(b.packed_bytes)} in the best packing found, ${bytes(b.greedy_bytes)} greedily`;
+    return `, ${bytes(b.greedy_bytes)} packed greedily with the future known`;
   }
 
   function rankTable(t) {
