@@ -56,8 +56,22 @@ func (d *Device) TouchAsync(addr, size uint64, value byte, s uint16) trace.CallS
 	return status(C.gb_memset_async(d.c, C.uint64_t(addr), C.uint8_t(value), C.uint64_t(size), h))
 }
 
-// Copy copies between two ranges of device memory and waits.
+// HasHostMemory reports that the device can be copied to and from pinned host memory (backends.HostMemory).
+func (d *Device) HasHostMemory() bool { return true }
+
+// Copy copies size bytes and waits for the end; either side may be the first byte of what HostMalloc returned.
 func (d *Device) Copy(to, from, size uint64) trace.CallStatus {
+	switch {
+	case d.hosted[from]:
+		return d.CopyIn(to, from, size)
+	case d.hosted[to]:
+		return d.CopyOut(to, from, size)
+	}
+	return d.copyDevice(to, from, size)
+}
+
+// copyDevice copies within device memory.
+func (d *Device) copyDevice(to, from, size uint64) trace.CallStatus {
 	r := C.gb_copy_device(d.c, C.uint64_t(to), C.uint64_t(from), C.uint64_t(size))
 	spent := d.shared.ticks
 	if r == C.GB_OK {

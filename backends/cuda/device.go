@@ -33,6 +33,7 @@ type Device struct {
 
 	blocks  addresses         // of Malloc
 	pinned  map[uint64]uint64 // device address of pinned memory -> its host address
+	hosted  map[uint64]bool   // addresses that HostMalloc returned
 	asyncs  addresses         // of AllocAsync
 	phys    map[backends.PhysID]phys
 	ranges  map[uint64]uint64  // reservations: address -> size
@@ -50,7 +51,7 @@ func Open(cfg Config) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Device{driver: *drv, memory: cfg.Memory, canary: cfg.Canary, pinned: map[uint64]uint64{}, phys: map[backends.PhysID]phys{},
+	d := &Device{driver: *drv, memory: cfg.Memory, canary: cfg.Canary, pinned: map[uint64]uint64{}, hosted: map[uint64]bool{}, phys: map[backends.PhysID]phys{},
 		ranges: map[uint64]uint64{}, maps: map[uint64]mapping{}}
 	if err := d.start(&cfg); err != nil {
 		_ = d.Close()
@@ -275,6 +276,7 @@ func (d *Device) Free(addr uint64) trace.CallStatus {
 		r = C.gb_pool_free(d.c, C.uint64_t(addr), 0)
 	case MemoryPinned:
 		r = C.gb_host_free(d.c, C.uint64_t(d.pinned[addr]))
+		delete(d.hosted, d.pinned[addr])
 	default:
 		r = C.gb_free(d.c, C.uint64_t(addr))
 	}
@@ -295,12 +297,18 @@ func (d *Device) HostMalloc(size uint64) (uint64, trace.CallStatus) {
 	if r != C.GB_OK {
 		return 0, status(r)
 	}
-	return uint64(d.shared.out), trace.CallOK
+	addr := uint64(d.shared.out)
+	d.hosted[addr] = true
+	return addr, trace.CallOK
 }
 
 // HostFree gives back what HostMalloc returned.
 func (d *Device) HostFree(addr uint64) trace.CallStatus {
-	return status(C.gb_host_free(d.c, C.uint64_t(addr)))
+	st := status(C.gb_host_free(d.c, C.uint64_t(addr)))
+	if st == trace.CallOK {
+		delete(d.hosted, addr)
+	}
+	return st
 }
 
 // Reset gives back everything that was handed out.
