@@ -31,6 +31,7 @@ var errEndless = errors.New("the strategy does not stop calling the device")
 type modelDevice interface {
 	backends.Device
 	backends.VirtualMemory
+	backends.HostMemory
 	backends.Streams
 	backends.StreamControl
 	backends.Clocked

@@ -183,6 +183,9 @@ func (l *Ledger) realloc(ev *trace.Event, o *trace.Outcome, calls []trace.Call) 
 	if ev.Flags&trace.FlagExtra != 0 && int(ev.Aux) < len(l.cfg.Extras) {
 		x = l.cfg.Extras[ev.Aux]
 	}
+	// The old block is live while room for the new one is made, and may itself be moved or spilled for it.
+	made := statementsEnd(calls)
+	l.readCalls(calls[:made])
 	old := l.live(x.Slot2, x.Handle2)
 	uses, stays := noItem, false
 	switch {
@@ -194,15 +197,24 @@ func (l *Ledger) realloc(ev *trace.Event, o *trace.Outcome, calls []trace.Call) 
 	case old != nil && o.Status == trace.StatusSkipped:
 		l.breachAt(CheckConservation, CodeSkippedLive, x.Handle2, old.addr, old.granted, "the realloc of a live block to be tried", "it was skipped")
 	}
-	if len(calls) > 0 {
-		l.readCalls(calls)
-	}
+	l.readCalls(calls[made:])
 	l.answer(ev, o, reallocStatuses)
 	if b := l.live(ev.Slot, ev.Handle); stays && b != nil {
 		b.uses = uses
 	} else {
 		l.shadow.dropUses(uses)
 	}
+}
+
+// statementsEnd is the number of records up to and with the last one that moves a live block.
+func statementsEnd(calls []trace.Call) int {
+	for i := len(calls); i > 0; i-- {
+		switch calls[i-1].Kind {
+		case trace.CallMove, trace.CallSpill, trace.CallUnspill:
+			return i
+		}
+	}
+	return 0
 }
 
 // other reads the events that neither make nor free a block in the ordinary way.
