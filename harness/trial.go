@@ -141,7 +141,11 @@ func (x *trialRun) exactPass(ctx context.Context, s Session, info SessionInfo) (
 		h.add(w.Outcomes, info.Device.ModelledTime)
 		return x.feed(l, w)
 	}
-	st, err := s.Replay(ctx, feed)
+	o := NewOverlap(feed)
+	st, err := s.Replay(ctx, o.Add)
+	if werr := o.Wait(); err == nil {
+		err = werr
+	}
 	if err == nil {
 		err = s.Reopen(ctx, TimePerEvent, feed)
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/gpubench/gpubench/backends"
 	"github.com/gpubench/gpubench/backends/ideal"
+	"github.com/gpubench/gpubench/harness"
+	"github.com/gpubench/gpubench/ledger"
 	"github.com/gpubench/gpubench/plugins/host"
 	"github.com/gpubench/gpubench/plugins/sdk"
 	"github.com/gpubench/gpubench/plugins/strategies/tlsf"
@@ -142,6 +144,13 @@ func middle(v []float64) float64 {
 // BenchmarkPipelineLedger is the whole way: plugin, window, and the ledger with every metric but the picture. Plugin and harness take turns,
 // so events/cpu-s, by the processor time of all processes, is what events/s comes to on a machine that does nothing else.
 func BenchmarkPipelineLedger(b *testing.B) {
+	b.Run("one-after-another", func(b *testing.B) { benchmarkPipelineLedger(b, false) })
+	b.Run("overlapped", func(b *testing.B) { benchmarkPipelineLedger(b, true) })
+}
+
+// benchmarkPipelineLedger reads every window with the whole ledger, between two windows as in a timed pass, or while the plugin
+// runs on, as in the pass that gives the exact metrics.
+func benchmarkPipelineLedger(b *testing.B, overlapped bool) {
 	x := openPipeline(b, churnFile(b, pipelineEvents()), false)
 	pids := []int{os.Getpid(), x.plugin.GuardPID(), x.pid}
 	n := float64(len(x.trace.Events))
@@ -151,7 +160,7 @@ func BenchmarkPipelineLedger(b *testing.B) {
 		for range pipelineRounds {
 			l := x.fullLedger() // fresh: its first pages count like those of a trial
 			began, all, own := time.Now(), cpuOf(b, pids), cpuNs(b, x.pid)
-			x.replay(b, x.feed(l))
+			x.ledgerPass(b, l, overlapped)
 			cpu = append(cpu, float64(cpuOf(b, pids)-all)/n)
 			plugin = append(plugin, float64(cpuNs(b, x.pid)-own)/n)
 			wall = append(wall, float64(time.Since(began).Nanoseconds())/n)
@@ -165,6 +174,24 @@ func BenchmarkPipelineLedger(b *testing.B) {
 	b.ReportMetric(middle(cpu), "cpu-ns/event")
 	b.ReportMetric(middle(plugin), "plugin-cpu-ns/event")
 	b.ReportMetric(slices.Min(cpu), "least-cpu-ns/event")
+}
+
+// ledgerPass replays the trace once through a ledger.
+func (x *pipeline) ledgerPass(b *testing.B, l *ledger.Ledger, overlapped bool) {
+	feed := x.feed(l)
+	if !overlapped {
+		x.replay(b, feed)
+		return
+	}
+	o := harness.NewOverlap(func(w harness.Window) error {
+		return l.Feed(w.First, x.trace.Events[w.First:w.First+uint64(len(w.Outcomes))], nil, w.Outcomes, w.Calls)
+	})
+	x.replay(b, func(d host.Batch) error {
+		return o.Add(harness.Window{First: d.First, Outcomes: d.Outcomes, Calls: d.Calls})
+	})
+	if err := o.Wait(); err != nil {
+		b.Fatal(err)
+	}
 }
 
 // BenchmarkPipelineMemory reports the peaks of memory at a tenth of the trace and at all of it.
