@@ -13,4 +13,6 @@ func (l *Ledger) SpuriousFailures() Spurious { return l.spurious }
 func (l *Ledger) HeldBytes() uint64 { return l.dev.held }
 
 // Continue says that the events to come belong to another trace that goes on from the present state, with these tables.
-func (l *Ledger) Continue(extras []trace.Extra, strings []string) { l.cfg.Extras, l.cfg.Strings = extras, strings }
+func (l *Ledger) Continue(extras []trace.Extra, strings []string) {
+	l.cfg.Extras, l.cfg.Strings = extras, strings
+}
