@@ -56,7 +56,6 @@ var ErrConfig = errors.New("the strategy refuses the configuration")
 type local struct {
 	desc   *sdk.Description
 	cfg    Config
-	tables *trace.Trace
 	runner *sdk.Runner
 	exec   *sdk.Executor
 	probe  *probe

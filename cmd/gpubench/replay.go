@@ -22,11 +22,11 @@ import (
 
 // replayFlags are the flags of `gpubench replay`.
 type replayFlags struct {
-	strategy, options, backend, device, capacity, outcomes, expect, minimized string
-	opts, backendOpts                                                         []string
-	traceDevice                                                               int
-	seed                                                                      uint64
-	remote, minimize                                                          bool
+	strategy, options, backend, device, capacity, outcomes, expect string
+	opts, backendOpts                                              []string
+	traceDevice                                                    int
+	seed                                                           uint64
+	remote, minimize                                               bool
 }
 
 func newReplay() *cobra.Command {
@@ -61,25 +61,23 @@ happened: the verdict first, the first allocation that failed and why, then the 
 
 // replayResult is what `gpubench replay` prints.
 type replayResult struct {
-	Verdict       string             `json:"verdict"`
-	ExitCode      int                `json:"exit_code"`
-	Trace         string             `json:"trace"`
-	TraceSHA256   string             `json:"trace_sha256"`
-	Strategy      string             `json:"strategy"`
-	Options       json.RawMessage    `json:"options"`
-	Settings      *recordedSettings  `json:"settings,omitempty"` // of pytorch over the recorded backend
-	Backend       string             `json:"backend"`
-	CapacityBytes uint64             `json:"capacity_bytes"`
-	LowerBound    uint64             `json:"lower_bound_bytes"`
-	Exact         *ledger.Exact      `json:"exact"`
-	Timed         *ledger.Timed      `json:"timed"`
-	Uncalibrated  bool               `json:"device_time_uncalibrated"`
-	Remote        any                `json:"remote,omitempty"`
-	Warnings      []string           `json:"warnings"`
-	Clock         any                `json:"clock"`
-	Violations    []string           `json:"-"`
-	failure       *ledger.Failure    `json:"-"`
-	recording     *harness.Recording `json:"-"`
+	Verdict       string            `json:"verdict"`
+	ExitCode      int               `json:"exit_code"`
+	Trace         string            `json:"trace"`
+	TraceSHA256   string            `json:"trace_sha256"`
+	Strategy      string            `json:"strategy"`
+	Options       json.RawMessage   `json:"options"`
+	Settings      *recordedSettings `json:"settings,omitempty"` // of pytorch over the recorded backend
+	Backend       string            `json:"backend"`
+	CapacityBytes uint64            `json:"capacity_bytes"`
+	LowerBound    uint64            `json:"lower_bound_bytes"`
+	Exact         *ledger.Exact     `json:"exact"`
+	Timed         *ledger.Timed     `json:"timed"`
+	Uncalibrated  bool              `json:"device_time_uncalibrated"`
+	Remote        any               `json:"remote,omitempty"`
+	Warnings      []string          `json:"warnings"`
+	Clock         any               `json:"clock"`
+	Violations    []string          `json:"-"`
 }
 
 func runReplay(cmd *cobra.Command, path string, f *replayFlags, form format) error {

@@ -24,8 +24,8 @@ const pictureRects = 4_000
 
 // runFlags are the flags of `gpubench run`.
 type runFlags struct {
-	config, resume, format, weights, plugin string
-	verbose                                 bool
+	config, resume, format, weights string
+	verbose                         bool
 }
 
 func newRun() *cobra.Command {

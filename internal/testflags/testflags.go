@@ -10,7 +10,6 @@ package testflags
 
 import (
 	"flag"
-	"fmt"
 	"io/fs"
 	"path/filepath"
 	"sort"
@@ -77,7 +76,7 @@ func files(t testing.TB, flagName, given, dir string, known []string, match func
 		t.Fatalf("-%s: %v", flagName, err)
 	}
 	if given != "" && !anyKnown {
-		t.Fatal(fmt.Sprintf("-%s %s: no file there is known to any package (looked for %s)", flagName, given, strings.Join(known, ", ")))
+		t.Fatalf("-%s %s: no file there is known to any package (looked for %s)", flagName, given, strings.Join(known, ", "))
 	}
 	sort.Strings(found)
 	return found
