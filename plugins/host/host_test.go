@@ -347,7 +347,13 @@ func TestFloodThroughTheStream(t *testing.T) {
 	if err != nil || !got.totals.End {
 		t.Fatalf("got %+v, %v", got.totals, err)
 	}
-	if n := p.said.Total(); n < 31<<20 { // the last of it may still be on its way
+	for range 1000 { // the last of it may still be on its way
+		if p.said.Total() >= 31<<20 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if n := p.said.Total(); n < 31<<20 {
 		t.Errorf("%d bytes came", n)
 	}
 	if n := len(p.tail()); n > 2*guard.StderrTailBytesMax {
